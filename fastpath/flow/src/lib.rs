@@ -1,0 +1,16 @@
+//! What a packet is and which connection it belongs to.
+//!
+//! Pure: no clock, socket, file or thread can be named here. Time is always an
+//! argument, in nanoseconds of a monotonic clock.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod addr;
+pub mod drop;
+pub mod tuple;
+
+pub use addr::{Addr, Mac, Prefix};
+pub use drop::DropReason;
+pub use tuple::Tuple;
