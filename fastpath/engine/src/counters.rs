@@ -1,0 +1,123 @@
+//! What an engine counts. Plain numbers of one lcore: the worker adds up.
+
+use penstock_flow::DropReason;
+
+/// Packets and their bytes, as they arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Frames.
+    pub packets: u64,
+    /// Bytes of those frames.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+
+    pub(crate) fn plus(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A device port's share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Came in from it.
+    pub received: Traffic,
+    /// Went out to it.
+    pub sent: Traffic,
+    /// Came in from it and was dropped.
+    pub dropped: u64,
+}
+
+/// All of an engine's numbers. At any time
+/// `received.packets == sent.packets + sum(drops) + consumed`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames given to [`process`](crate::Engine::process).
+    pub received: Traffic,
+    /// Frames it said to send, as long as they were then.
+    pub sent: Traffic,
+    /// Frames meant for the engine itself, without an answer.
+    pub consumed: u64,
+    /// Frames dropped, by `DropReason as usize`.
+    pub drops: [u64; DropReason::ALL.len()],
+    /// Forwarded by the NIC stages alone.
+    pub nic: Traffic,
+    /// Forwarded by the slow path.
+    pub slow: Traffic,
+    /// Answered in place: ARP, ND, ping of a gateway, ICMP errors.
+    pub answered: u64,
+    /// Connections.
+    pub connections: Connections,
+    /// Flow-table entries, in pairs or local chains.
+    pub offload: Offload,
+}
+
+/// Lives of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// There now.
+    pub live: u64,
+    /// Begun, ever.
+    pub opened: u64,
+    /// Ended by their own protocol or by silence.
+    pub expired: u64,
+    /// Made room for others, being half-open or closed.
+    pub evicted: u64,
+    /// Cut by a policy change.
+    pub revoked: u64,
+    /// Judged again after a policy change, with whatever result.
+    pub rejudged: u64,
+    /// Gone with their port.
+    pub orphaned: u64,
+}
+
+/// Lives of NIC flow entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Connections' ends in the NIC now.
+    pub live: u64,
+    /// Installed, ever.
+    pub installed: u64,
+    /// Taken out again, ever.
+    pub withdrawn: u64,
+    /// Stayed in software because the flow table was full.
+    pub table_full: u64,
+    /// Flow entries hit that were of an older generation: asked.
+    pub stale: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            consumed: 0,
+            drops: [0; DropReason::ALL.len()],
+            nic: Traffic::default(),
+            slow: Traffic::default(),
+            answered: 0,
+            connections: Connections::default(),
+            offload: Offload::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// Frames dropped for `reason`.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops.get(reason as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn drop(&mut self, reason: DropReason) {
+        if let Some(n) = self.drops.get_mut(reason as usize) {
+            *n += 1;
+        }
+    }
+}
