@@ -124,16 +124,23 @@ impl Prefix {
         self.len
     }
 
-    /// Whether `addr` lies inside.
+    /// Whether this is a prefix of (mapped) IPv4 addresses.
+    #[must_use]
+    pub const fn is_v4(self) -> bool {
+        self.addr.is_v4() && self.len >= 96
+    }
+
+    /// Whether `addr` lies inside. A prefix speaks of its own family: `::/0`
+    /// holds no IPv4 address, though the mapped ones lie in its range.
     #[must_use]
     pub const fn contains(self, addr: Addr) -> bool {
-        addr.0 & mask(self.len) == self.addr.0
+        addr.0 & mask(self.len) == self.addr.0 && addr.is_v4() == self.is_v4()
     }
 }
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = if self.addr.is_v4() && self.len >= 96 {
+        let len = if self.is_v4() {
             self.len - 96
         } else {
             self.len
@@ -212,5 +219,8 @@ mod tests {
         assert!(!p.contains(Addr::from_v4([10, 0, 1, 0])));
         assert_eq!(Prefix::new(Addr::from_v4([10, 0, 0, 1]), 120), None);
         assert_eq!(Prefix::new(net, 129), None);
+        let all_v6 = Prefix::new(Addr(0), 0).expect("a prefix");
+        assert!(all_v6.contains(Addr(0xfd00 << 112)));
+        assert!(!all_v6.contains(net));
     }
 }
