@@ -1,1 +1,5 @@
-//! Stub.
+//! Tests, beds, benches and checks that need more than one part of Penstock.
+#![forbid(unsafe_code)]
+
+pub mod bed;
+pub mod demo;

@@ -1,0 +1,53 @@
+# The commands of the README. Each says what it does; all can be run again.
+#
+#   make demo            two tenants, two hosts, real packets (needs root)
+#   make test            everything that CI checks
+#   make test-long       the same, longer and with more cases
+#   make bench-NAME      measurements; JSON=1 prints JSON lines only
+#   make p4              recompile the P4 program (needs p4c)
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: help setup build demo demo-stop test test-long lint p4 fuzz
+
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+CARGO ?= cargo
+# Crates that build without libdpdk are the workspace's default members.
+DEFAULT := --locked
+ALL := --locked --workspace
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup:
+	@tools/setup
+
+build: setup
+	$(CARGO) build $(ALL) --release --bins
+
+demo: build
+	$(AS_ROOT) target/release/demo $(if $(KEEP),--keep)
+
+demo-stop:
+	$(AS_ROOT) target/release/demo --stop
+
+# Formatting and lints. The first clippy run hides libdpdk on purpose: all but
+# the worker must build without it.
+lint: setup
+	$(CARGO) fmt --all --check
+	PKG_CONFIG_LIBDIR=/nonexistent $(CARGO) clippy $(DEFAULT) --all-targets -- -D warnings
+	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
+
+test: lint
+	$(CARGO) build $(ALL) --bins
+	$(CARGO) nextest run $(ALL) --no-fail-fast
+
+test-long: lint
+	$(CARGO) build $(ALL) --bins
+	PENSTOCK_LONG=1 $(CARGO) nextest run $(ALL) --no-fail-fast --profile long
+
+bench-%: setup
+	@JSON=$(JSON) tools/bench $*
+
+p4:
+	p4/program/compile.sh
