@@ -1,0 +1,4 @@
+//! The Penstock controller.
+#![forbid(unsafe_code)]
+
+pub mod store;

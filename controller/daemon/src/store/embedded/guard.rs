@@ -1,0 +1,209 @@
+//! Opening a directory without making damage worse.
+//!
+//! Layout: `lock`, `last_revision` (the sidecar: what has been acknowledged),
+//! `sled/` (the database) and, only between an open and the check that follows
+//! it, `before-open/`: a copy of `sled/` as it was found. A start that finds
+//! such a copy puts it back first, so a failed open can be repeated for ever
+//! and loses nothing.
+
+use std::fs::{self, File, TryLockError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use super::super::Error;
+use super::durable::{Files, decode_promise, sync_directory, sync_file};
+use super::{FORMAT, FORMAT_VERSION, REVISION};
+
+/// Takes the directory for this process.
+pub(super) fn lock(directory: &Path) -> Result<File, Error> {
+    let path = directory.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(Error::io("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
+/// Opens or creates the database; answers with its revision.
+pub(super) fn open(directory: &Path) -> Result<(::sled::Db, Files, u64), Error> {
+    let database = directory.join("sled");
+    let copy = directory.join("before-open");
+    let sidecar = directory.join("last_revision");
+    let damaged = |reason: String| Error::Damaged {
+        path: directory.to_owned(),
+        reason,
+    };
+
+    let promised = match fs::read(&sidecar) {
+        Ok(bytes) => Some(decode_promise(&bytes).ok_or_else(|| {
+            damaged(format!(
+                "{} is unreadable; restore the directory from a backup",
+                sidecar.display()
+            ))
+        })?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Error::io("read", sidecar)(error)),
+    };
+
+    if promised.is_none() {
+        return create(&database, &sidecar, damaged);
+    }
+    let promised = promised.unwrap_or_default();
+
+    if copy.exists() {
+        tracing::warn!(copy = %copy.display(), "the last start did not finish; putting its copy back");
+        remove_tree(&database)?;
+        copy_tree(&copy, &database)?;
+    }
+    check_files(&database).map_err(&damaged)?;
+    if !copy.exists() {
+        let partial = directory.join("before-open.partial");
+        remove_tree(&partial)?;
+        copy_tree(&database, &partial)?;
+        fs::rename(&partial, &copy).map_err(Error::io("rename", &partial))?;
+        sync_directory(directory)?;
+    }
+
+    let advice = format!(
+        "the files as they were found are kept in {}; restore the directory from a backup",
+        copy.display()
+    );
+    let tree = open_tree(&database).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
+    if !tree.was_recovered() {
+        return Err(damaged(format!(
+            "the database came up empty, revision {promised} was acknowledged; {advice}"
+        )));
+    }
+    let revision = read_revision(&tree).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
+    if revision < promised {
+        return Err(damaged(format!(
+            "it holds revision {revision}, {promised} was acknowledged; {advice}"
+        )));
+    }
+    let mut files = Files::new(&database, &sidecar)?;
+    files.sync(revision)?;
+    remove_tree(&copy)?;
+    Ok((tree, files, revision))
+}
+
+/// The sidecar is written last: without one nothing was ever acknowledged, but
+/// somebody may have lost it, so an existing revision is not thrown away.
+fn create(
+    database: &Path,
+    sidecar: &Path,
+    damaged: impl Fn(String) -> Error,
+) -> Result<(::sled::Db, Files, u64), Error> {
+    let advice = format!(
+        "{} is missing; restore it, or remove {} to begin with an empty store",
+        sidecar.display(),
+        database.display()
+    );
+    let tree = open_tree(database).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
+    if tree.was_recovered() {
+        match read_revision(&tree) {
+            Ok(revision) if revision > 0 => {
+                return Err(damaged(format!(
+                    "it holds revision {revision}, but {advice}"
+                )));
+            }
+            // A creation that was interrupted: carry on with it.
+            _ => {}
+        }
+    }
+    let mut batch = ::sled::Batch::default();
+    batch.insert(FORMAT, FORMAT_VERSION);
+    batch.insert(REVISION, &0_u64.to_be_bytes());
+    tree.apply_batch(batch)?;
+    tree.flush()?;
+    let mut files = Files::new(database, sidecar)?;
+    files.sync(0)?;
+    Ok((tree, files, 0))
+}
+
+fn open_tree(database: &Path) -> Result<::sled::Db, String> {
+    // sled 0.34 panics on some damaged files.
+    catch_unwind(AssertUnwindSafe(|| {
+        ::sled::Config::new()
+            .path(database)
+            .flush_every_ms(None)
+            .open()
+    }))
+    .map_err(|_| "the embedded database gave up on its files".to_owned())?
+    .map_err(|error| error.to_string())
+}
+
+fn read_revision(tree: &::sled::Db) -> Result<u64, String> {
+    let row = |key| tree.get(key).map_err(|error| error.to_string());
+    match row(FORMAT)? {
+        Some(version) if version == FORMAT_VERSION => {}
+        Some(version) => {
+            return Err(format!(
+                "it is written in format {:?}, this penstockd reads {:?}",
+                String::from_utf8_lossy(&version),
+                String::from_utf8_lossy(FORMAT_VERSION)
+            ));
+        }
+        None => return Err("it has no format row".to_owned()),
+    }
+    row(REVISION)?
+        .and_then(|bytes| bytes.as_ref().try_into().ok().map(u64::from_be_bytes))
+        .ok_or_else(|| "it has no readable revision row".to_owned())
+}
+
+/// What sled would silently replace by an empty database.
+fn check_files(database: &Path) -> Result<(), String> {
+    let conf = database.join("conf");
+    let bytes = fs::read(&conf).map_err(|error| format!("{}: {error}", conf.display()))?;
+    let intact = bytes.len() > 8
+        && bytes
+            .split_last_chunk::<4>()
+            .is_some_and(|(text, sum)| crc32fast::hash(text).to_le_bytes() == *sum);
+    if !intact {
+        return Err(format!(
+            "{} ({} bytes) is empty or fails its check sum; restore the directory from a backup",
+            conf.display(),
+            bytes.len()
+        ));
+    }
+    let data = database.join("db");
+    let size = fs::metadata(&data)
+        .map_err(|error| format!("{}: {error}", data.display()))?
+        .len();
+    if size == 0 {
+        return Err(format!(
+            "{} is empty; restore the directory from a backup",
+            data.display()
+        ));
+    }
+    Ok(())
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::create_dir_all(to).map_err(Error::io("create", to))?;
+    for entry in fs::read_dir(from).map_err(Error::io("list", from))? {
+        let entry = entry.map_err(Error::io("list", from))?;
+        let target: PathBuf = to.join(entry.file_name());
+        let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target).map_err(Error::io("copy", entry.path()))?;
+            sync_file(&target)?;
+        }
+    }
+    sync_directory(to)
+}
+
+fn remove_tree(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io("remove", path)(error)),
+    }
+}
