@@ -30,11 +30,12 @@ drop_reasons! {
     Malformed = "malformed",
     /// Larger than the receiver's or the path's MTU.
     Oversized = "oversized",
-    /// The IPv4 header checksum is wrong.
+    /// The checksum of an IPv4 header or of a control message is wrong.
     BadChecksum = "bad_checksum",
     /// An EtherType that Penstock does not carry.
     UnknownEthertype = "unknown_ethertype",
-    /// An IP protocol or extension header that Penstock does not carry.
+    /// An IP protocol, option or extension header that Penstock does not carry,
+    /// source routes among them.
     UnknownProtocol = "unknown_protocol",
     /// A fragment: not carried yet.
     Fragment = "fragment",

@@ -8,9 +8,15 @@
 extern crate alloc;
 
 pub mod addr;
+pub mod build;
+pub mod checksum;
 pub mod drop;
+pub mod hash;
+pub mod key;
+pub mod packet;
 pub mod tuple;
 
 pub use addr::{Addr, Mac, Prefix};
 pub use drop::DropReason;
+pub use key::{Key, Orientation};
 pub use tuple::Tuple;

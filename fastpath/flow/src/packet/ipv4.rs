@@ -1,0 +1,102 @@
+//! IPv4 (RFC 791).
+
+use super::read::chunk;
+use super::{Fragment, IpHeader};
+use crate::checksum::Sum;
+use crate::{Addr, DropReason};
+
+const MIN_LEN: usize = 20;
+
+pub(super) fn parse(frame: &[u8], at: usize) -> Result<IpHeader, DropReason> {
+    let fixed: &[u8; MIN_LEN] = chunk(frame, at)?;
+    let header = header(fixed, at)?;
+    if header.end > frame.len() {
+        return Err(DropReason::Truncated);
+    }
+    let bytes = frame.get(at..header.l4).ok_or(DropReason::Truncated)?;
+    if Sum::default().bytes(bytes).finish() != 0 {
+        return Err(DropReason::BadChecksum);
+    }
+    if header.options {
+        check_options(bytes.get(MIN_LEN..).unwrap_or_default())?;
+    }
+    Ok(header)
+}
+
+/// The header of a packet quoted by an ICMP error: it may be cut after the
+/// first bytes of its transport, and routers on the way may have left its
+/// checksum wrong.
+pub(super) fn parse_quoted(data: &[u8]) -> Result<IpHeader, DropReason> {
+    let mut header = header(chunk(data, 0)?, 0)?;
+    header.end = header.end.min(data.len());
+    if header.l4 > header.end {
+        return Err(DropReason::Truncated);
+    }
+    Ok(header)
+}
+
+fn header(fixed: &[u8; MIN_LEN], at: usize) -> Result<IpHeader, DropReason> {
+    let [
+        ver_ihl,
+        tos,
+        len0,
+        len1,
+        id0,
+        id1,
+        f0,
+        f1,
+        ttl,
+        proto,
+        _,
+        _,
+        a @ ..,
+    ] = *fixed;
+    let header_len = usize::from(ver_ihl & 0xf) * 4;
+    let total = usize::from(u16::from_be_bytes([len0, len1]));
+    if ver_ihl >> 4 != 4 || header_len < MIN_LEN || total < header_len {
+        return Err(DropReason::Malformed);
+    }
+    let flags = u16::from_be_bytes([f0, f1]);
+    let fragment = Fragment {
+        id: u32::from(u16::from_be_bytes([id0, id1])),
+        offset: (flags & 0x1fff) << 3,
+        more: flags & 0x2000 != 0,
+    };
+    let [s0, s1, s2, s3, d0, d1, d2, d3] = a;
+    Ok(IpHeader {
+        v6: false,
+        options: header_len > MIN_LEN,
+        dont_fragment: flags & 0x4000 != 0,
+        tos,
+        ttl,
+        proto,
+        src: Addr::from_v4([s0, s1, s2, s3]),
+        dst: Addr::from_v4([d0, d1, d2, d3]),
+        l4: at + header_len,
+        end: at + total,
+        fragment: (fragment.more || fragment.offset != 0).then_some(fragment),
+    })
+}
+
+/// Options must fit their header. Source routes are refused as RFC 7126
+/// recommends: the destination in the header is not where the packet goes.
+fn check_options(mut options: &[u8]) -> Result<(), DropReason> {
+    const END: u8 = 0;
+    const NOP: u8 = 1;
+    const LOOSE_SOURCE_ROUTE: u8 = 131;
+    const STRICT_SOURCE_ROUTE: u8 = 137;
+    while let [kind, rest @ ..] = options {
+        options = match *kind {
+            END => return Ok(()),
+            NOP => rest,
+            LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => return Err(DropReason::UnknownProtocol),
+            _ => match rest.first() {
+                Some(len) if *len >= 2 => options
+                    .get(usize::from(*len)..)
+                    .ok_or(DropReason::Malformed)?,
+                _ => return Err(DropReason::Malformed),
+            },
+        };
+    }
+    Ok(())
+}

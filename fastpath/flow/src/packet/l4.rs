@@ -1,0 +1,175 @@
+//! TCP, UDP and the choice among transports.
+
+use super::read::{be16, be32, chunk};
+use super::{Ip, IpHeader, L4, icmp};
+use crate::tuple::proto;
+use crate::{DropReason, Tuple};
+
+/// TCP header flags.
+pub mod tcp_flags {
+    /// No more data from the sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgement number counts.
+    pub const ACK: u8 = 0x10;
+}
+
+/// What connection tracking needs of a TCP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// The low eight flag bits; see [`tcp_flags`].
+    pub flags: u8,
+    /// Window scale option of a SYN (RFC 7323), at most 14; `None` otherwise.
+    pub wscale: Option<u8>,
+    /// Sequence number of the first payload byte, or of the SYN.
+    pub seq: u32,
+    /// Acknowledgement number; meaningless without ACK.
+    pub ack: u32,
+    /// Advertised window, unscaled.
+    pub window: u16,
+    /// Bytes after the header.
+    pub payload_len: u16,
+}
+
+/// The family of a DHCP client's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dhcp {
+    /// From port 68 to port 67.
+    V4,
+    /// From port 546 to port 547.
+    V6,
+}
+
+pub(super) fn parse(frame: &[u8], header: IpHeader) -> Result<Ip, DropReason> {
+    let data = frame
+        .get(header.l4..header.end)
+        .ok_or(DropReason::Truncated)?;
+    let mut tuple = Tuple {
+        src: header.src,
+        dst: header.dst,
+        proto: header.proto,
+        sport: 0,
+        dport: 0,
+    };
+    let l4_kind = if let Some(fragment) = header.fragment {
+        if fragment.offset == 0
+            && let Some(ports) = ports(header.proto, data)
+        {
+            (tuple.sport, tuple.dport) = ports;
+        }
+        L4::Fragment(fragment)
+    } else {
+        match header.proto {
+            proto::TCP => {
+                (tuple.sport, tuple.dport) = (be16(data, 0)?, be16(data, 2)?);
+                L4::Tcp(tcp(data)?)
+            }
+            proto::UDP => {
+                let [s0, s1, d0, d1, len0, len1, _, _]: [u8; 8] = *chunk(data, 0)?;
+                let len = usize::from(u16::from_be_bytes([len0, len1]));
+                if len < 8 {
+                    return Err(DropReason::Malformed);
+                }
+                if len > data.len() {
+                    return Err(DropReason::Truncated);
+                }
+                tuple.sport = u16::from_be_bytes([s0, s1]);
+                tuple.dport = u16::from_be_bytes([d0, d1]);
+                match (header.v6, tuple.sport, tuple.dport) {
+                    (false, 68, 67) => L4::Dhcp(Dhcp::V4),
+                    (true, 546, 547) => L4::Dhcp(Dhcp::V6),
+                    _ => L4::Udp,
+                }
+            }
+            proto::SCTP => {
+                let _common: &[u8; 12] = chunk(data, 0)?;
+                (tuple.sport, tuple.dport) = (be16(data, 0)?, be16(data, 2)?);
+                L4::Other
+            }
+            // Each of the two lives in its own family only.
+            proto::ICMP if header.v6 => return Err(DropReason::UnknownProtocol),
+            proto::ICMPV6 if !header.v6 => return Err(DropReason::UnknownProtocol),
+            proto::ICMP | proto::ICMPV6 => {
+                let _type_code_checksum: &[u8; 4] = chunk(data, 0)?;
+                (tuple.sport, tuple.dport) = ports(header.proto, data).unwrap_or_default();
+                icmp::parse(data, &header, &tuple)?
+            }
+            _ => L4::Other,
+        }
+    };
+    Ok(Ip {
+        v6: header.v6,
+        options: header.options,
+        dont_fragment: header.dont_fragment,
+        tos: header.tos,
+        ttl: header.ttl,
+        l4: header.l4 as u16,
+        end: header.end as u16,
+        tuple,
+        l4_kind,
+    })
+}
+
+/// A flow's ports as [`Tuple`] defines them, from the transport's first bytes.
+/// Among ICMP messages only echo keeps its identifier: no other is a flow.
+pub(super) fn ports(protocol: u8, data: &[u8]) -> Option<(u16, u16)> {
+    match protocol {
+        proto::TCP | proto::UDP | proto::SCTP => {
+            let [s0, s1, d0, d1] = *data.first_chunk()?;
+            Some((u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])))
+        }
+        proto::ICMP | proto::ICMPV6 => {
+            let [kind, code] = *data.first_chunk()?;
+            let dport = u16::from_be_bytes([kind, code]);
+            let id = if icmp::is_echo(protocol, dport) {
+                let [_, _, _, _, i0, i1] = *data.first_chunk()?;
+                u16::from_be_bytes([i0, i1])
+            } else {
+                0
+            };
+            Some((id, dport))
+        }
+        _ => Some((0, 0)),
+    }
+}
+
+fn tcp(data: &[u8]) -> Result<Tcp, DropReason> {
+    let [offset, flags, w0, w1] = *chunk(data, 12)?;
+    let header_len = usize::from(offset >> 4) * 4;
+    if header_len < 20 {
+        return Err(DropReason::Malformed);
+    }
+    let options = data.get(20..header_len).ok_or(DropReason::Truncated)?;
+    Ok(Tcp {
+        flags,
+        wscale: if flags & tcp_flags::SYN != 0 {
+            wscale(options)
+        } else {
+            None
+        },
+        seq: be32(data, 4)?,
+        ack: be32(data, 8)?,
+        window: u16::from_be_bytes([w0, w1]),
+        payload_len: (data.len() - header_len) as u16,
+    })
+}
+
+/// The window scale option. Nonsense among options is the receiver's business:
+/// the walk stops there.
+fn wscale(mut options: &[u8]) -> Option<u8> {
+    loop {
+        match options {
+            [1, rest @ ..] => options = rest,
+            [3, 3, shift, ..] => return Some((*shift).min(14)),
+            [kind, len, ..] if *kind >= 2 && *len >= 2 => {
+                options = options.get(usize::from(*len)..)?
+            }
+            _ => return None,
+        }
+    }
+}
