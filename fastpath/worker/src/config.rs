@@ -1,0 +1,385 @@
+//! What an operator decides: a TOML file, with a few command-line overrides.
+//!
+//! [`file::File`] is what was written; [`Config`] is what has been checked. The
+//! rest of the worker sees only the second. Every refusal names the field, the
+//! value and what to do.
+
+mod args;
+mod file;
+mod pattern;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+pub use args::Args;
+pub use file::File;
+pub use pattern::Pattern;
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This node's name, as the controller knows it.
+    pub node: String,
+    /// Where P4Runtime and SlowPath are served.
+    pub listen: SocketAddr,
+    /// Snapshots live here.
+    pub data_dir: PathBuf,
+    /// Written once the worker serves: the address it listens on.
+    pub ready_file: Option<PathBuf>,
+    /// Forwarding threads; 1 for now.
+    pub lcores: u32,
+    /// Connections that the slow path tracks.
+    pub max_connections: u32,
+    /// Entries of each NIC's flow table.
+    pub flow_capacity: u32,
+    /// DPDK's environment.
+    pub eal: Eal,
+    /// Which host interfaces may become ports.
+    pub attachments: Attachments,
+    /// The NICs, ascending by device id.
+    pub nics: Vec<Nic>,
+}
+
+/// DPDK's environment abstraction layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eal {
+    /// Run without hugepages.
+    pub no_huge: bool,
+    /// MiB of memory for packet buffers.
+    pub memory_mb: u32,
+    /// Names this worker's run directory; unique on the host.
+    pub file_prefix: String,
+}
+
+/// Which host interfaces may become device ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachments {
+    /// An interface's name must match one of these.
+    pub allow: Vec<Pattern>,
+}
+
+impl Attachments {
+    /// Whether policy may attach this interface.
+    #[must_use]
+    pub fn allows(&self, interface: &str) -> bool {
+        self.allow.iter().any(|pattern| pattern.matches(interface))
+    }
+}
+
+/// One NIC of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// P4Runtime's device id, at least 1.
+    pub device_id: u32,
+    /// How the underlay is reached.
+    pub uplink: Uplink,
+    /// This NIC's end of every tunnel.
+    pub vtep: Ipv4Addr,
+    /// Length of the VTEP's on-link prefix.
+    pub vtep_prefix_len: u8,
+    /// Where everything off that prefix goes.
+    pub gateway: Option<Ipv4Addr>,
+}
+
+/// The port towards the underlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uplink {
+    /// A DPDK device: a PCI address, or a virtual device with its arguments.
+    Devargs(String),
+    /// A kernel interface, taken over through a packet socket.
+    Interface(String),
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read configuration {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is not the TOML that is expected.
+    #[error("configuration {path}: {source}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        source: Box<toml::de::Error>,
+    },
+    /// A value cannot be used.
+    #[error("{field} = {value}: {problem}")]
+    Field {
+        /// Its path, as `nic[0].vtep`.
+        field: String,
+        /// What was written.
+        value: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+}
+
+impl Config {
+    /// Reads the file that `args` name and applies the overrides.
+    ///
+    /// # Errors
+    /// The file is unreadable, not TOML, or holds a value that cannot be used.
+    pub fn load(args: &Args) -> Result<Self, ConfigError> {
+        let mut file = read(&args.config)?;
+        args.apply(&mut file);
+        Self::check(file, args.insecure_listen, args.ready_file.clone())
+    }
+
+    /// Checks what was written.
+    ///
+    /// # Errors
+    /// The first value that cannot be used.
+    pub fn check(
+        file: File,
+        insecure_listen: bool,
+        ready_file: Option<PathBuf>,
+    ) -> Result<Self, ConfigError> {
+        let File {
+            node,
+            listen,
+            data_dir,
+            lcores,
+            max_connections,
+            flow_capacity,
+            eal,
+            attachments,
+            nic: nics,
+        } = file;
+        if node.is_empty() || node.len() > 253 || node.contains(char::is_whitespace) {
+            return refuse(
+                "node",
+                &format!("{node:?}"),
+                "a node's name has 1 to 253 characters and no spaces; use the host name",
+            );
+        }
+        check_listen(listen, insecure_listen)?;
+        if data_dir.as_os_str().is_empty() {
+            return refuse(
+                "data_dir",
+                "\"\"",
+                "name a directory, e.g. /var/lib/penstock",
+            );
+        }
+        if lcores != 1 {
+            return refuse(
+                "lcores",
+                &lcores.to_string(),
+                "this version forwards on exactly one lcore; set 1 or leave it out",
+            );
+        }
+        check_range("max_connections", max_connections, 2, 1 << 26)?;
+        check_range("flow_capacity", flow_capacity, 2, 1 << 26)?;
+        let eal = check_eal(eal)?;
+        let attachments = check_attachments(attachments)?;
+        let nics = check_nics(nics)?;
+        Ok(Self {
+            node,
+            listen,
+            data_dir,
+            ready_file,
+            lcores,
+            max_connections,
+            flow_capacity,
+            eal,
+            attachments,
+            nics,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|source| ConfigError::Syntax {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+fn refuse<T>(field: &str, value: &str, problem: &str) -> Result<T, ConfigError> {
+    Err(ConfigError::Field {
+        field: field.to_owned(),
+        value: value.to_owned(),
+        problem: problem.to_owned(),
+    })
+}
+
+fn check_range(field: &str, value: u32, low: u32, high: u32) -> Result<(), ConfigError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    refuse(
+        field,
+        &value.to_string(),
+        &format!("choose a number from {low} to {high}"),
+    )
+}
+
+fn check_listen(listen: SocketAddr, insecure: bool) -> Result<(), ConfigError> {
+    if listen.ip().is_loopback() || insecure {
+        return Ok(());
+    }
+    refuse(
+        "listen",
+        &listen.to_string(),
+        "the channel is not encrypted yet, so anyone who reaches this address programs the node; \
+         listen on a loopback address, or pass --insecure-listen on a network you trust",
+    )
+}
+
+fn check_eal(eal: file::Eal) -> Result<Eal, ConfigError> {
+    let file::Eal {
+        no_huge,
+        memory_mb,
+        file_prefix,
+    } = eal;
+    check_range("eal.memory_mb", memory_mb, 64, 1 << 20)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if file_prefix.is_empty() || file_prefix.len() > 64 || !file_prefix.chars().all(plain) {
+        return refuse(
+            "eal.file_prefix",
+            &format!("{file_prefix:?}"),
+            "it names a directory: 1 to 64 letters, digits, '-' or '_'",
+        );
+    }
+    Ok(Eal {
+        no_huge,
+        memory_mb,
+        file_prefix,
+    })
+}
+
+fn check_attachments(attachments: file::Attachments) -> Result<Attachments, ConfigError> {
+    let file::Attachments { driver, allow } = attachments;
+    if driver != "af_packet" {
+        return refuse(
+            "attachments.driver",
+            &format!("{driver:?}"),
+            "only \"af_packet\" is there: host interfaces become ports through packet sockets",
+        );
+    }
+    let mut patterns = Vec::with_capacity(allow.len());
+    for (i, text) in allow.iter().enumerate() {
+        let Some(pattern) = Pattern::parse(text) else {
+            return refuse(
+                &format!("attachments.allow[{i}]"),
+                &format!("{text:?}"),
+                "an interface name of 1 to 15 characters, in which * stands for any number of characters",
+            );
+        };
+        patterns.push(pattern);
+    }
+    Ok(Attachments { allow: patterns })
+}
+
+fn check_nics(nics: Vec<file::Nic>) -> Result<Vec<Nic>, ConfigError> {
+    if nics.is_empty() || nics.len() > 16 {
+        return refuse(
+            "nic",
+            &format!("{} entries", nics.len()),
+            "a node has 1 to 16 NICs: add a [[nic]] section with device_id, uplink and vtep",
+        );
+    }
+    let mut checked: Vec<Nic> = Vec::with_capacity(nics.len());
+    for (i, nic) in nics.into_iter().enumerate() {
+        let nic = check_nic(i, nic)?;
+        let clash = |field: &str, value: &str| {
+            refuse(
+                &format!("nic[{i}].{field}"),
+                value,
+                "another NIC of this node has it already",
+            )
+        };
+        for other in &checked {
+            if other.device_id == nic.device_id {
+                return clash("device_id", &nic.device_id.to_string());
+            }
+            if other.vtep == nic.vtep {
+                return clash("vtep", &nic.vtep.to_string());
+            }
+            if other.uplink == nic.uplink {
+                return clash("uplink", &format!("{:?}", nic.uplink));
+            }
+        }
+        checked.push(nic);
+    }
+    checked.sort_by_key(|nic| nic.device_id);
+    Ok(checked)
+}
+
+fn check_nic(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
+    let file::Nic {
+        device_id,
+        uplink,
+        vtep,
+        gateway,
+    } = nic;
+    let field = |name: &str| format!("nic[{i}].{name}");
+    if device_id == 0 {
+        return refuse(&field("device_id"), "0", "device ids start at 1");
+    }
+    let uplink = match (uplink.devargs, uplink.interface) {
+        (Some(devargs), None) if !devargs.is_empty() => Uplink::Devargs(devargs),
+        (None, Some(name)) if Pattern::is_interface(&name) => Uplink::Interface(name),
+        (None, Some(name)) => {
+            return refuse(
+                &field("uplink.interface"),
+                &format!("{name:?}"),
+                "an interface's name has 1 to 15 characters, no spaces and no '/'",
+            );
+        }
+        (devargs, interface) => {
+            return refuse(
+                &field("uplink"),
+                &format!("{{ devargs: {devargs:?}, interface: {interface:?} }}"),
+                "give exactly one: devargs for a DPDK device, or interface for a kernel interface",
+            );
+        }
+    };
+    let Some((vtep, vtep_prefix_len)) = parse_vtep(&vtep) else {
+        return refuse(
+            &field("vtep"),
+            &format!("{vtep:?}"),
+            "an IPv4 unicast address with the length of its on-link prefix, e.g. \"192.0.2.1/24\"",
+        );
+    };
+    if let Some(gateway) = gateway {
+        let on_link = |ip: Ipv4Addr| u64::from(ip.to_bits()) >> (32 - vtep_prefix_len);
+        if on_link(gateway) != on_link(vtep) || gateway == vtep {
+            return refuse(
+                &field("gateway"),
+                &gateway.to_string(),
+                &format!("the gateway must be another address inside {vtep}/{vtep_prefix_len}"),
+            );
+        }
+    }
+    Ok(Nic {
+        device_id,
+        uplink,
+        vtep,
+        vtep_prefix_len,
+        gateway,
+    })
+}
+
+fn parse_vtep(text: &str) -> Option<(Ipv4Addr, u8)> {
+    let (ip, len) = text.split_once('/')?;
+    let IpAddr::V4(ip) = ip.parse().ok()? else {
+        return None;
+    };
+    let len: u8 = len.parse().ok()?;
+    let unicast = !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast();
+    (unicast && !ip.is_loopback() && len <= 32).then_some((ip, len))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The configuration file as it is written. Unknown fields are refused.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// The whole file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// This node's name.
+    pub node: String,
+    /// gRPC address.
+    #[serde(default = "default_listen")]
+    pub listen: SocketAddr,
+    /// Where snapshots are kept.
+    pub data_dir: PathBuf,
+    /// Forwarding threads.
+    #[serde(default = "one")]
+    pub lcores: u32,
+    /// Tracked connections.
+    #[serde(default = "default_connections")]
+    pub max_connections: u32,
+    /// Entries of each flow table.
+    #[serde(default = "default_connections")]
+    pub flow_capacity: u32,
+    /// DPDK's environment.
+    #[serde(default)]
+    pub eal: Eal,
+    /// How host interfaces become ports.
+    #[serde(default)]
+    pub attachments: Attachments,
+    /// The NICs.
+    #[serde(default)]
+    pub nic: Vec<Nic>,
+}
+
+/// `[eal]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Eal {
+    /// Run without hugepages.
+    pub no_huge: bool,
+    /// MiB for packet buffers.
+    pub memory_mb: u32,
+    /// Unique on the host.
+    pub file_prefix: String,
+}
+
+impl Default for Eal {
+    fn default() -> Self {
+        Self {
+            no_huge: true,
+            memory_mb: 256,
+            file_prefix: "penstock".to_owned(),
+        }
+    }
+}
+
+/// `[attachments]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Attachments {
+    /// How an interface is taken over.
+    pub driver: String,
+    /// Patterns of names that policy may attach.
+    pub allow: Vec<String>,
+}
+
+impl Default for Attachments {
+    fn default() -> Self {
+        Self {
+            driver: "af_packet".to_owned(),
+            allow: vec!["*".to_owned()],
+        }
+    }
+}
+
+/// `[[nic]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nic {
+    /// P4Runtime's device id.
+    pub device_id: u32,
+    /// The port towards the underlay.
+    pub uplink: Uplink,
+    /// Address and prefix length.
+    pub vtep: String,
+    /// The underlay's gateway.
+    pub gateway: Option<Ipv4Addr>,
+}
+
+/// `uplink = { devargs = ".." }` or `uplink = { interface = ".." }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uplink {
+    /// A DPDK device.
+    pub devargs: Option<String>,
+    /// A kernel interface.
+    pub interface: Option<String>,
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 9559))
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn default_connections() -> u32 {
+    65_536
+}

@@ -1,0 +1,122 @@
+use super::*;
+
+const GOOD: &str = r#"
+node = "host-1"
+data_dir = "/var/lib/penstock"
+[attachments]
+allow = ["veth*"]
+[[nic]]
+device_id = 2
+uplink = { interface = "u0" }
+vtep = "192.0.2.1/24"
+gateway = "192.0.2.254"
+[[nic]]
+device_id = 1
+uplink = { devargs = "0000:01:00.0" }
+vtep = "192.0.2.2/24"
+"#;
+
+fn check(text: &str) -> Result<Config, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    Config::check(file, false, None).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_good_file_becomes_a_configuration_with_defaults() {
+    let config = check(GOOD).expect("good");
+    assert_eq!(config.listen.to_string(), "127.0.0.1:9559");
+    assert_eq!(config.lcores, 1);
+    assert_eq!(
+        config.nics[0].uplink,
+        Uplink::Devargs("0000:01:00.0".into())
+    );
+    assert_eq!(config.nics[1].device_id, 2);
+    assert_eq!(config.nics[1].vtep_prefix_len, 24);
+    assert!(config.attachments.allows("veth12"));
+    assert!(!config.attachments.allows("eth0"));
+    assert!(config.eal.no_huge);
+}
+
+#[test]
+fn refusals_name_field_value_and_remedy() {
+    let cases = [
+        ("node = \"host-1\"", "node = \"\"", "node = \"\""),
+        (
+            "[attachments]",
+            "lcores = 2\n[attachments]",
+            "lcores = 2: this version forwards on exactly one",
+        ),
+        (
+            "[attachments]",
+            "listen = \"0.0.0.0:1\"\n[attachments]",
+            "--insecure-listen",
+        ),
+        (
+            "[attachments]",
+            "colour = 2\n[attachments]",
+            "unknown field `colour`",
+        ),
+        (
+            "[attachments]",
+            "max_connections = 1\n[attachments]",
+            "max_connections = 1: choose a number",
+        ),
+        (
+            "[attachments]",
+            "[attachments]\ndriver = \"tap\"",
+            "attachments.driver = \"tap\"",
+        ),
+        ("\"veth*\"", "\"\"", "attachments.allow[0] = \"\""),
+        ("device_id = 2", "device_id = 0", "nic[0].device_id = 0"),
+        (
+            "device_id = 2",
+            "device_id = 1",
+            "nic[1].device_id = 1: another NIC",
+        ),
+        (
+            "interface = \"u0\"",
+            "interface = \"a/b\"",
+            "nic[0].uplink.interface = \"a/b\"",
+        ),
+        ("{ interface = \"u0\" }", "{ }", "nic[0].uplink = "),
+        ("192.0.2.1/24", "192.0.2.1", "nic[0].vtep = \"192.0.2.1\""),
+        ("192.0.2.1/24", "fd00::1/64", "nic[0].vtep = "),
+        ("192.0.2.2/24", "192.0.2.1/24", "nic[1].vtep = 192.0.2.1"),
+        (
+            "192.0.2.254",
+            "198.51.100.1",
+            "nic[0].gateway = 198.51.100.1",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let error = check(&GOOD.replacen(from, to, 1)).expect_err(to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_flag_lifts_the_loopback_rule() {
+    let text = GOOD.replacen("[attachments]", "listen = \"0.0.0.0:1\"\n[attachments]", 1);
+    let file: File = toml::from_str(&text).expect("toml");
+    assert!(Config::check(file, true, None).is_ok());
+}
+
+#[test]
+fn patterns_match_whole_names() {
+    let cases = [
+        ("*", "anything", true),
+        ("veth*", "veth", true),
+        ("veth*", "xveth1", false),
+        ("*-in", "pod7-in", true),
+        ("a*b*c", "aXbYc", true),
+        ("a*b*c", "aXc", false),
+        ("u0", "u0", true),
+        ("u0", "u01", false),
+    ];
+    for (pattern, name, expected) in cases {
+        let pattern = Pattern::parse(pattern).expect(pattern);
+        assert_eq!(pattern.matches(name), expected, "{pattern} {name}");
+    }
+    assert_eq!(Pattern::parse("a b"), None);
+}

@@ -1,0 +1,263 @@
+use penstock_flow::{Addr, Mac, Prefix};
+use penstock_rules::model::{Direction, Endpoint, Group, Peer, Port, Rule, Subnet, Vpc};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+use super::*;
+
+fn ip(last: u8) -> Addr {
+    Addr::from_v4([10, 0, 0, last])
+}
+
+/// One VPC with a subnet, a group, a port and its endpoint.
+fn small() -> Policy {
+    let mut policy = Policy {
+        generation: 4,
+        ..Policy::default()
+    };
+    policy.vpcs.insert(
+        7,
+        Vpc {
+            name: "tenants/a/vpcs/v".into(),
+            default_allow: false,
+        },
+    );
+    let net = Prefix::new(Addr::from_v4([10, 0, 0, 0]), 96 + 24).expect("a prefix");
+    policy.subnets.insert(
+        1,
+        Subnet {
+            name: "s".into(),
+            vni: 7,
+            prefixes: vec![net],
+            gateways: vec![ip(254)],
+            mtu: 1450,
+        },
+    );
+    policy.groups.insert(
+        1,
+        Group {
+            name: "g".into(),
+            vni: 7,
+            selects_ingress: true,
+            selects_egress: false,
+            rules: vec![Rule {
+                name: "g/rules/r".into(),
+                direction: Direction::Ingress,
+                protocol: Some(6),
+                ports: vec![(80, 81)],
+                icmp_type: None,
+                icmp_code: None,
+                peers: vec![
+                    Peer::Group(1),
+                    Peer::Cidr {
+                        prefix: net,
+                        except: vec![],
+                    },
+                ],
+            }],
+        },
+    );
+    policy.ports.insert(
+        1,
+        Port {
+            name: "p".into(),
+            vni: 7,
+            subnet: 1,
+            device_id: 1,
+            attachment: "veth0".into(),
+            vlan: 0,
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            ips: vec![ip(1)],
+            groups: vec![1],
+        },
+    );
+    policy.endpoints.insert(
+        (7, ip(1)),
+        Endpoint {
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            port: 1,
+            groups: vec![1],
+        },
+    );
+    policy
+        .vteps
+        .insert(Addr::from_v4([192, 0, 2, 2]), "host-2".into());
+    policy
+}
+
+#[test]
+fn a_snapshot_survives_the_wire() {
+    let policy = small();
+    assert_eq!(decode::snapshot(encode::snapshot(&policy)), Ok(policy));
+}
+
+#[test]
+fn generations_only_grow_and_bases_must_meet() {
+    let current = small();
+    let update = |generation, base| v1::PolicyUpdate {
+        generation,
+        base_generation: base,
+        ..encode::snapshot(&small())
+    };
+    assert_eq!(apply(&current, update(9, 0)).map(|p| p.generation), Ok(9));
+    assert_eq!(apply(&current, update(4, 0)), Ok(small()), "the same again");
+    assert_eq!(apply(&current, update(5, 4)).map(|p| p.generation), Ok(5));
+    let older = UpdateError::Generation {
+        offered: 3,
+        current: 4,
+    };
+    assert_eq!(apply(&current, update(3, 0)), Err(older));
+    let different = v1::PolicyUpdate {
+        vpcs: vec![],
+        ..update(4, 0)
+    };
+    assert!(matches!(
+        apply(&current, different),
+        Err(UpdateError::Generation { .. })
+    ));
+    assert!(matches!(
+        apply(&current, update(9, 3)),
+        Err(UpdateError::Resync(_))
+    ));
+    assert!(matches!(
+        apply(&current, update(4, 4)),
+        Err(UpdateError::Generation { .. })
+    ));
+}
+
+#[test]
+fn deleting_what_is_not_here_asks_for_a_snapshot() {
+    let base = v1::PolicyUpdate {
+        generation: 5,
+        base_generation: 4,
+        ..Default::default()
+    };
+    let unknown = v1::PolicyUpdate {
+        deleted_ports: vec![9],
+        ..base.clone()
+    };
+    let error = apply(&small(), unknown).expect_err("unknown");
+    assert_eq!(
+        error.to_string(),
+        "deleted_ports names 9, which is not here; send a snapshot"
+    );
+    let known = v1::PolicyUpdate {
+        deleted_ports: vec![1],
+        ..base
+    };
+    let next = apply(&small(), known).expect("known");
+    let mut expected = small();
+    expected.generation = 5;
+    expected.ports.clear();
+    assert_eq!(next, expected);
+}
+
+#[test]
+fn refusals_name_the_field() {
+    type Edit = fn(&mut v1::PolicyUpdate);
+    let cases: [(&str, Edit); 12] = [
+        ("generation = 0", |u| u.generation = 0),
+        ("vpcs[0].vni = 16777216", |u| u.vpcs[0].vni = 1 << 24),
+        ("vpcs[1] = ", |u| u.vpcs.push(u.vpcs[0].clone())),
+        ("subnets[0].mtu = 10", |u| u.subnets[0].mtu = 10),
+        ("groups[0].rules[0].ports[0] = 9-8", |u| {
+            u.groups[0].rules[0].ports[0] = v1::PortRange { first: 9, last: 8 };
+        }),
+        ("groups[0].rules[0].protocol = 256", |u| {
+            u.groups[0].rules[0].protocol = Some(256);
+        }),
+        ("groups[0].rules[0].peers[0] = nothing", |u| {
+            u.groups[0].rules[0].peers[0].peer = None;
+        }),
+        ("ports[0].mac = [01]", |u| u.ports[0].mac = vec![1]),
+        ("ports[0].vlan = 4095", |u| u.ports[0].vlan = 4095),
+        ("ports[0].ips[0] = [0a]", |u| u.ports[0].ips[0] = vec![10]),
+        ("endpoints[0].key = nothing", |u| u.endpoints[0].key = None),
+        ("base_generation = 0", |u| u.deleted_vpcs = vec![1]),
+    ];
+    for (expected, edit) in cases {
+        let mut update = encode::snapshot(&small());
+        edit(&mut update);
+        let error = decode::snapshot(update).expect_err(expected).to_string();
+        assert!(error.starts_with(expected), "{expected}: {error}");
+    }
+}
+
+/// What a delta's author does: the set difference, field by field.
+fn difference(from: &Policy, to: &Policy) -> v1::PolicyUpdate {
+    let fresh = Policy {
+        generation: to.generation,
+        vpcs: changed(&from.vpcs, &to.vpcs),
+        endpoints: changed(&from.endpoints, &to.endpoints),
+        vteps: changed(&from.vteps, &to.vteps),
+        ..Policy::default()
+    };
+    v1::PolicyUpdate {
+        base_generation: from.generation,
+        deleted_vpcs: gone(&from.vpcs, &to.vpcs),
+        deleted_endpoints: gone(&from.endpoints, &to.endpoints)
+            .into_iter()
+            .map(|(vni, ip)| v1::EndpointKey {
+                vni,
+                ip: encode::bytes(ip),
+            })
+            .collect(),
+        deleted_vteps: gone(&from.vteps, &to.vteps)
+            .into_iter()
+            .map(encode::bytes)
+            .collect(),
+        ..encode::snapshot(&fresh)
+    }
+}
+
+type Map<K, V> = std::collections::BTreeMap<K, V>;
+
+fn changed<K: Ord + Clone, V: Clone + PartialEq>(from: &Map<K, V>, to: &Map<K, V>) -> Map<K, V> {
+    to.iter()
+        .filter(|(k, v)| from.get(k) != Some(v))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+fn gone<K: Ord + Clone, V>(from: &Map<K, V>, to: &Map<K, V>) -> Vec<K> {
+    from.keys()
+        .filter(|k| !to.contains_key(k))
+        .cloned()
+        .collect()
+}
+
+fn any_policy(generation: u64) -> impl Strategy<Value = Policy> {
+    let vpc = any::<bool>().prop_map(|default_allow| Vpc {
+        name: "v".into(),
+        default_allow,
+    });
+    let endpoint = (1_u8..4, vec(1_u32..5, 0..3)).prop_map(|(last, mut groups)| {
+        groups.sort_unstable();
+        groups.dedup();
+        Endpoint {
+            mac: Mac([2, 0, 0, 0, 0, last]),
+            port: last.into(),
+            groups,
+        }
+    });
+    (
+        btree_map(1_u32..6, vpc, 0..4),
+        btree_map((1_u32..4, (1_u8..9).prop_map(ip)), endpoint, 0..8),
+        btree_map((1_u8..5).prop_map(ip), "[a-c]", 0..4),
+    )
+        .prop_map(move |(vpcs, endpoints, vteps)| Policy {
+            generation,
+            vpcs,
+            endpoints,
+            vteps,
+            ..Policy::default()
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_delta_leads_where_the_snapshot_leads(from in any_policy(1), to in any_policy(2)) {
+        prop_assert_eq!(apply(&from, difference(&from, &to)), Ok(to.clone()));
+        prop_assert_eq!(apply(&from, encode::snapshot(&to)), Ok(to));
+    }
+}
