@@ -81,6 +81,8 @@ drop_reasons! {
     NeighbourUnresolved = "neighbour_unresolved",
     /// It came from the wire and would go back to it.
     Reflected = "reflected",
+    /// Marked as congested on the underlay, and its sender cannot be told.
+    Congested = "congested",
     /// The buffer has no room for the outer headers.
     NoHeadroom = "no_headroom",
     /// Nothing is listening for this control message.
