@@ -10,11 +10,13 @@ extern crate alloc;
 pub mod addr;
 pub mod build;
 pub mod checksum;
+pub mod conntrack;
 pub mod drop;
 pub mod hash;
 pub mod key;
 pub mod packet;
 pub mod tuple;
+pub mod wheel;
 
 pub use addr::{Addr, Mac, Prefix};
 pub use drop::DropReason;
