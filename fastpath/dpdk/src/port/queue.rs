@@ -67,6 +67,9 @@ impl RxQueue {
     pub fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         let spare = burst.spare();
         let most = most.min(spare.len());
+        if most == 0 {
+            return 0;
+        }
         let places: *mut *mut sys::rte_mbuf = spare.as_mut_ptr().cast();
         // SAFETY: the port runs as long as `end` holds its device, so the driver's function
         // and queue data are valid; `&mut self` makes this the only poll of the queue. The

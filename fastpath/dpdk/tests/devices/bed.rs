@@ -12,7 +12,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 pub(crate) fn eal() -> &'static Eal {
     let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     EAL.get_or_init(|| {
-        Eal::init(&EalConfig::new().no_huge(true).memory_mib(256)).expect("EAL without hugepages")
+        Eal::init(&EalConfig::new().no_huge(true).memory_mib(1024)).expect("EAL without hugepages")
     })
 }
 

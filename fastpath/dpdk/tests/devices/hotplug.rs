@@ -69,30 +69,3 @@ fn attach_and_detach_beside_a_polled_port() {
     steady.close().unwrap();
     assert_eq!((pool.in_use(), guest_pool.in_use()), (0, 0), "leaked mbufs");
 }
-
-#[test]
-fn devices_named_at_start_up_are_taken_by_name() {
-    let config = dpdk::EalConfig::new()
-        .no_huge(true)
-        .vdev("net_null0,size=128")
-        .vdev("net_ring0");
-    let eal = match dpdk::Eal::init(&config) {
-        Ok(eal) => eal,
-        Err(dpdk::Error::AlreadyInitialised) => {
-            return bed::skipped("needs a process of its own (run with nextest)");
-        }
-        Err(error) => panic!("{error}"),
-    };
-    let pool = dpdk::Mempool::new(&eal, "vdevs", &dpdk::PoolConfig::default()).unwrap();
-    let mut null = eal.port("net_null0").unwrap();
-    let ring = eal.port("net_ring0").unwrap();
-    assert_ne!(null.id(), ring.id());
-    let mut queues = null.start(&PortConfig::default(), pool).unwrap();
-    let mut burst = Burst::new();
-    assert_eq!(queues.rx[0].receive(&mut burst, 16), 16);
-    assert!(burst.iter().all(|mbuf| mbuf.len() == 128));
-    drop((burst, queues));
-    null.close().unwrap();
-    ring.close().unwrap();
-    assert_eq!(pool.in_use(), 0);
-}

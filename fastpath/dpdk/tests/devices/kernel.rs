@@ -84,6 +84,8 @@ fn frames_cross_a_veth_pair_whole() {
     let config = PortConfig {
         rx_descriptors: 512,
         tx_descriptors: 512,
+        mtu: Some(1480),
+        promiscuous: true,
         ..PortConfig::default()
     };
     let mut a = eal.attach("net_af_packet0", "iface=va").unwrap();
@@ -91,6 +93,16 @@ fn frames_cross_a_veth_pair_whole() {
     let mut a_queues = a.start(&config, pool).unwrap();
     let mut b_queues = b.start(&config, pool).unwrap();
     assert!(b.link().unwrap().up);
+    assert_eq!(b.mtu().unwrap(), 1480);
+    let kernel = Command::new("ip")
+        .args(["link", "show", "vb"])
+        .output()
+        .unwrap();
+    let kernel = String::from_utf8_lossy(&kernel.stdout).into_owned();
+    assert!(
+        kernel.contains("mtu 1480") && kernel.contains("PROMISC"),
+        "{kernel}"
+    );
     assert_ne!(a.mac().unwrap(), b.mac().unwrap());
 
     let deadline = Deadline::new(30, "frames over the veth pair");

@@ -1,7 +1,7 @@
 //! The safe face on DPDK's software devices.
 //!
-//! Made for one process per test (nextest). When a runner puts several tests into one
-//! process they share an EAL, and those that need one of their own skip.
+//! EAL starts once per process: under nextest every test has its own, under plain
+//! `cargo test` those of this file share one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
@@ -9,7 +9,6 @@ mod bed;
 mod errors;
 mod frames;
 mod hotplug;
-mod hugepages;
 mod kernel;
 mod threads;
 mod traffic;
