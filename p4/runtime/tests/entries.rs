@@ -187,7 +187,13 @@ fn wire_entry() -> BoxedStrategy<v1::TableEntry> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig {
+        cases: 2_000,
+        failure_persistence: Some(Box::new(
+            proptest::test_runner::FileFailurePersistence::WithSource("regressions"),
+        )),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_entry_comes_back_byte_for_byte(wire in wire_entry()) {
