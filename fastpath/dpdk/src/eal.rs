@@ -54,13 +54,15 @@ impl Eal {
         let argv = argv.leak();
         // SAFETY: argv holds `count` C strings and a null, all of them alive and ours
         // for ever; the swap above makes this the only call of the process.
-        if unsafe { sys::rte_eal_init(count, argv.as_mut_ptr()) } < 0 {
+        let started = unsafe { sys::rte_eal_init(count, argv.as_mut_ptr()) } >= 0;
+        let reason = error::last();
+        remove_runtime_folder(config.prefix());
+        if !started {
             return Err(Error::Start {
                 arguments: shown,
-                reason: error::last(),
+                reason,
             });
         }
-        remove_runtime_folder(config.prefix());
         Ok(Self {
             no_huge: config.is_no_huge(),
         })
@@ -151,7 +153,7 @@ fn find_port(name: &CStr) -> Option<u16> {
 /// EAL's folder serves secondary processes and telemetry, and we have neither.
 /// Failing to remove it harms nobody, so the answer is not looked at.
 fn remove_runtime_folder(prefix: &str) {
-    // SAFETY: EAL has started; it returns a static C string.
+    // SAFETY: a static C string, empty when EAL gave up before it chose a folder.
     let folder = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
     let Ok(folder) = folder.to_str().map(Path::new) else {
         return;

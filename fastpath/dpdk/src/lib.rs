@@ -24,8 +24,20 @@
 //! * A frame has one owner. [`Mbuf`] and [`Burst`] cannot be cloned and free what
 //!   they hold; what a transmit queue accepts is the driver's, what it refuses stays
 //!   in the caller's burst.
+//!
+//! ```compile_fail,E0277
+//! fn copies<T: Clone>() {}
+//! copies::<dpdk::Mbuf>();
+//! ```
+//!
 //! * A queue has one poller. [`RxQueue`] and [`TxQueue`] move between threads but
 //!   are never shared, and a port neither stops nor closes while one of them lives.
+//!
+//! ```compile_fail,E0277
+//! fn shared<T: Sync>() {}
+//! shared::<dpdk::RxQueue>();
+//! ```
+//!
 //! * A pool outlives its frames: pools, like the environment itself, last until the
 //!   process ends, so that a frame needs no counter to keep its pool alive.
 //! * Failure is a value. A panic in a polling thread ends that thread and comes

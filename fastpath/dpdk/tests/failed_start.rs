@@ -2,6 +2,8 @@
 
 #![allow(clippy::panic, reason = "a test may")]
 
+use std::path::Path;
+
 use dpdk::{Eal, EalConfig, Error};
 
 #[test]
@@ -16,4 +18,8 @@ fn a_failed_start_is_an_error_and_the_only_try() {
     );
     let again = Eal::init(&EalConfig::new().no_huge(true));
     assert!(matches!(again, Err(Error::AlreadyInitialised)), "{again:?}");
+    for root in ["/var/run", "/run", "/tmp"] {
+        let folder = Path::new(root).join(format!("dpdk/penstock-{}", std::process::id()));
+        assert!(!folder.exists(), "left behind: {}", folder.display());
+    }
 }

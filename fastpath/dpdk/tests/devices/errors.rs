@@ -167,14 +167,6 @@ fn pools_that_cannot_be_made() {
             "two thirds of the pool",
         ),
         (
-            "huge",
-            PoolConfig {
-                mbufs: 10_000_000,
-                ..default()
-            },
-            "memory given to EAL",
-        ),
-        (
             "room",
             PoolConfig {
                 data_room: 128,
