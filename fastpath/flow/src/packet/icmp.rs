@@ -61,12 +61,13 @@ fn quoted(
 ) -> Result<Tuple, DropReason> {
     let data = message.get(8..).ok_or(DropReason::Truncated)?;
     let header = parse(data)?;
-    let first = header.fragment.is_none_or(|f| f.offset == 0);
-    let (sport, dport) = if first {
-        let transport = data.get(header.l4..header.end).unwrap_or_default();
-        l4::ports(header.proto, transport).ok_or(DropReason::Truncated)?
-    } else {
-        (0, 0)
+    let transport = data.get(header.l4..header.end).unwrap_or_default();
+    let ports = l4::ports(header.proto, transport);
+    let (sport, dport) = match header.fragment {
+        None => ports.ok_or(DropReason::Truncated)?,
+        // As for a fragment itself: a short first one has no ports either.
+        Some(fragment) if fragment.offset == 0 => ports.unwrap_or_default(),
+        Some(_) => (0, 0),
     };
     Ok(Tuple {
         src: header.src,

@@ -96,7 +96,8 @@ pub(super) fn parse(frame: &[u8], header: IpHeader) -> Result<Ip, DropReason> {
             proto::ICMPV6 if !header.v6 => return Err(DropReason::UnknownProtocol),
             proto::ICMP | proto::ICMPV6 => {
                 let _type_code_checksum: &[u8; 4] = chunk(data, 0)?;
-                (tuple.sport, tuple.dport) = ports(header.proto, data).unwrap_or_default();
+                let ports = ports(header.proto, data).ok_or(DropReason::Truncated)?;
+                (tuple.sport, tuple.dport) = ports;
                 icmp::parse(data, &header, &tuple)?
             }
             _ => L4::Other,

@@ -1,0 +1,4 @@
+//! Tests of the public interface.
+
+mod fuzzed;
+mod properties;
