@@ -1,5 +1,6 @@
 //! What an engine and its NICs are made with.
 
+use penstock_flow::conntrack::Timeouts;
 use penstock_flow::{Addr, Mac, Prefix};
 
 use crate::nic::Capacities;
@@ -11,13 +12,23 @@ pub struct Config {
     /// randomness, and the same on all lcores of a worker.
     pub seed: u64,
     /// Connections of this shard.
-    pub max_connections: usize,
+    pub max_connections: u32,
     /// Device ports are numbered below this.
     pub max_device_ports: u32,
+    /// Tenants' ports bound to this worker's NICs.
+    pub max_ports: u32,
+    /// Connections that one port may have; bounds what a single sender can take
+    /// of the table.
+    pub max_connections_per_port: u32,
+    /// Connections that one port may open, or have opened to it, per second;
+    /// 0: no limit.
+    pub opens_per_second: u32,
+    /// Silence after which a connection is forgotten.
+    pub timeouts: Timeouts,
     /// Recent denials and revocations kept for `ListDrops`.
     pub max_drop_records: usize,
     /// Connections that one [`tick`](crate::Engine::tick) looks at.
-    pub sweep_slice: usize,
+    pub sweep_slice: u32,
     /// ICMP errors answered per port and second.
     pub icmp_errors_per_second: u32,
 }
@@ -28,6 +39,10 @@ impl Default for Config {
             seed: 0,
             max_connections: 1 << 16,
             max_device_ports: 1024,
+            max_ports: 1024,
+            max_connections_per_port: 1 << 15,
+            opens_per_second: 0,
+            timeouts: Timeouts::default(),
             max_drop_records: 1024,
             sweep_slice: 512,
             icmp_errors_per_second: 100,
@@ -54,4 +69,56 @@ pub struct NicConfig {
     pub mtu: u16,
     /// Entries that each table takes.
     pub capacities: Capacities,
+}
+
+/// Why a NIC could not be attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// The id has a NIC.
+    #[error("device_id {0} is attached already; use another")]
+    DeviceTaken(u32),
+    /// Ids begin at 1.
+    #[error("device_id is 0; use 1 or more")]
+    NoDevice,
+    /// The uplink belongs to another NIC, or is a tenant's port.
+    #[error("uplink_port {0} is in use; use another")]
+    UplinkTaken(u32),
+    /// The uplink's number is 0 or too large.
+    #[error("uplink_port is {port}; use 1 to {max}")]
+    UplinkOutOfRange {
+        /// The number.
+        port: u32,
+        /// The largest there is.
+        max: u32,
+    },
+    /// VTEP, prefix and gateway do not belong together.
+    #[error("vtep {vtep} and underlay {underlay}: use a prefix and a gateway of the VTEP's family")]
+    MixedFamilies {
+        /// The VTEP.
+        vtep: Addr,
+        /// The prefix.
+        underlay: Prefix,
+    },
+}
+
+impl NicConfig {
+    pub(crate) fn check(&self, device_ports: u32) -> Result<(), AttachError> {
+        if self.device_id == 0 {
+            return Err(AttachError::NoDevice);
+        }
+        if self.uplink_port == 0 || self.uplink_port >= device_ports {
+            return Err(AttachError::UplinkOutOfRange {
+                port: self.uplink_port,
+                max: device_ports.saturating_sub(1),
+            });
+        }
+        let v4 = self.vtep.is_v4();
+        if self.underlay.addr().is_v4() != v4 || self.gateway.is_some_and(|g| g.is_v4() != v4) {
+            return Err(AttachError::MixedFamilies {
+                vtep: self.vtep,
+                underlay: self.underlay,
+            });
+        }
+        Ok(())
+    }
 }

@@ -13,15 +13,25 @@
 
 extern crate alloc;
 
+mod bucket;
+mod connections;
+mod device;
+mod neighbours;
+mod policies;
+mod ring;
+
 pub mod config;
 pub mod counters;
+pub mod engine;
 pub mod frame;
 pub mod nic;
 pub mod outbox;
 pub mod record;
 
-pub use config::{Config, NicConfig};
+pub use config::{AttachError, Config, NicConfig};
 pub use counters::{Counters, PortCounters, Traffic};
+pub use engine::Engine;
 pub use frame::{Frame, Outcome};
 pub use outbox::Outbox;
+pub use policies::Retired;
 pub use record::{DropRecord, FlowRecord, Name};

@@ -4,8 +4,17 @@
 //! [`Engine::write`](crate::Engine::write); the flow table is the engine's own
 //! and can only be read.
 
-use penstock_flow::{Addr, Mac, Prefix};
+mod check;
+pub(crate) mod exact;
+pub(crate) mod flow;
+mod mapping;
+pub(crate) mod ranked;
+pub(crate) mod tables;
+
+use penstock_flow::{Addr, Mac, Prefix, Tuple};
 use penstock_rules::model::{PortId, Vni};
+
+use crate::counters::Traffic;
 
 /// A table's name, as in the P4 program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -263,8 +272,44 @@ pub enum Hop {
         /// The uplink.
         device_port: u32,
     },
-    /// The front-end path.
-    ToFrontEnd,
+    /// The front-end network, as a plain frame. Refused on write: this engine
+    /// takes nothing back from there, so its replies could not be judged.
+    ToFrontEnd {
+        /// Which device port leads there.
+        device_port: u32,
+        /// Ethernet source.
+        src_mac: Mac,
+        /// Ethernet destination.
+        dst_mac: Mac,
+    },
+}
+
+/// What a `flow` entry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowAction {
+    /// Sends to this next hop.
+    Forward(u32),
+    /// Drops.
+    Deny,
+}
+
+/// A row of the flow table, to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowEntry {
+    /// Key: the sending port; 0: the wire.
+    pub ingress: PortId,
+    /// Key: VPC.
+    pub vni: Vni,
+    /// Key: the flow.
+    pub tuple: Tuple,
+    /// What it does.
+    pub action: FlowAction,
+    /// What it has carried.
+    pub hits: Traffic,
+    /// Since its last packet, or since it was installed.
+    pub idle_ns: u64,
+    /// Of the policy that allows it.
+    pub generation: u64,
 }
 
 /// One row of a table that is written from outside.

@@ -1,0 +1,82 @@
+//! Device ports: which NIC each belongs to, and what it has carried.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::counters::PortCounters;
+
+/// What a device port is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Nothing yet: what arrives is dropped.
+    #[default]
+    None,
+    /// A tenant's, with so many VLANs bound.
+    Local { nic: usize, vports: u32 },
+    /// A NIC's way to the underlay.
+    Uplink { nic: usize },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Device {
+    role: Role,
+    counters: PortCounters,
+}
+
+#[derive(Debug)]
+pub(crate) struct Devices(Vec<Device>);
+
+impl Devices {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self(vec![Device::default(); limit as usize])
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    #[inline]
+    pub(crate) fn role(&self, port: u32) -> Role {
+        self.0.get(port as usize).map_or(Role::None, |d| d.role)
+    }
+
+    pub(crate) fn counters(&self, port: u32) -> Option<&PortCounters> {
+        self.0.get(port as usize).map(|d| &d.counters)
+    }
+
+    pub(crate) fn counters_mut(&mut self, port: u32) -> Option<&mut PortCounters> {
+        self.0.get_mut(port as usize).map(|d| &mut d.counters)
+    }
+
+    pub(crate) fn set_uplink(&mut self, port: u32, nic: usize) {
+        if let Some(d) = self.0.get_mut(port as usize) {
+            d.role = Role::Uplink { nic };
+        }
+    }
+
+    /// One more VLAN of a local port.
+    pub(crate) fn bind(&mut self, port: u32, nic: usize) {
+        if let Some(d) = self.0.get_mut(port as usize) {
+            let vports = match d.role {
+                Role::Local { vports, .. } => vports,
+                _ => 0,
+            };
+            d.role = Role::Local {
+                nic,
+                vports: vports + 1,
+            };
+        }
+    }
+
+    /// One VLAN less.
+    pub(crate) fn unbind(&mut self, port: u32) {
+        if let Some(d) = self.0.get_mut(port as usize)
+            && let Role::Local { nic, vports } = d.role
+        {
+            d.role = match vports {
+                0 | 1 => Role::None,
+                n => Role::Local { nic, vports: n - 1 },
+            };
+        }
+    }
+}

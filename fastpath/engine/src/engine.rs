@@ -1,0 +1,324 @@
+//! One lcore's datapath.
+
+mod arrival;
+mod control;
+mod forward;
+mod gateway;
+mod offload;
+mod rejudge;
+mod slow;
+mod stages;
+mod uplink;
+mod write;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use penstock_flow::DropReason;
+use penstock_flow::hash::FlowHash;
+use penstock_flow::packet::{Kind, Outer, parse_outer};
+use penstock_rules::Ruleset;
+use penstock_rules::model::PortId;
+
+use crate::bucket::Bucket;
+use crate::config::{AttachError, Config, NicConfig};
+use crate::connections::Connections;
+use crate::counters::{Counters, PortCounters, Traffic};
+use crate::device::{Devices, Role};
+use crate::frame::{Frame, Outcome};
+use crate::neighbours::Neighbours;
+use crate::nic::exact::Exact;
+use crate::nic::tables::Tables;
+use crate::nic::{Entry, FlowEntry, Table};
+use crate::outbox::Outbox;
+use crate::policies::{Policies, Retired};
+use crate::record::{DropRecord, FlowRecord};
+use crate::ring::Ring;
+
+/// Neighbours that one tick looks at.
+const NEIGHBOURS_PER_TICK: u32 = 256;
+
+/// A NIC and its end of the underlay.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    config: NicConfig,
+    tables: Tables,
+    neighbours: Neighbours,
+}
+
+/// What the engine keeps about a tenant's port that is bound here.
+#[derive(Clone, Copy, Debug, Default)]
+struct PortState {
+    /// Vport entries that lead to it.
+    bindings: u32,
+    /// Its connections.
+    connections: u32,
+    /// ICMP errors to it.
+    errors: Bucket,
+    /// Connections that it opens.
+    opens: Bucket,
+}
+
+/// One lcore's datapath; see the crate's contract.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    hash: FlowHash,
+    nics: Vec<Nic>,
+    devices: Devices,
+    ports: Exact<PortId, PortState>,
+    policies: Policies,
+    connections: Connections,
+    sweep: rejudge::Sweep,
+    counters: Counters,
+    drops: Ring,
+    scratch: gateway::Scratch,
+}
+
+impl Engine {
+    /// An engine without NICs and without policy. Takes all memory that it will
+    /// need for connections.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            hash: FlowHash::new(config.seed),
+            nics: Vec::new(),
+            devices: Devices::new(config.max_device_ports),
+            ports: Exact::new(config.max_ports, config.seed),
+            policies: Policies::new(),
+            connections: Connections::new(&config),
+            sweep: rejudge::Sweep::default(),
+            counters: Counters::default(),
+            drops: Ring::new(config.max_drop_records),
+            scratch: gateway::Scratch::new(),
+            config,
+        }
+    }
+
+    /// Adds a NIC. Takes all memory that its tables will need.
+    ///
+    /// # Errors
+    /// Where its id or its uplink is taken or out of range.
+    pub fn attach_nic(&mut self, config: NicConfig) -> Result<(), AttachError> {
+        config.check(self.devices.limit())?;
+        if self.nic_index(config.device_id).is_some() {
+            return Err(AttachError::DeviceTaken(config.device_id));
+        }
+        if self.devices.role(config.uplink_port) != Role::None {
+            return Err(AttachError::UplinkTaken(config.uplink_port));
+        }
+        self.devices.set_uplink(config.uplink_port, self.nics.len());
+        self.nics.push(Nic {
+            tables: Tables::new(&config.capacities, self.config.seed),
+            // One more: a changed next hop wants its new one before it lets go.
+            neighbours: Neighbours::new(
+                config.capacities.nexthop.saturating_add(1),
+                self.config.seed,
+            ),
+            config,
+        });
+        Ok(())
+    }
+
+    /// Takes one frame that arrived on `device_port` and says what becomes of
+    /// it. The frame is rewritten in place.
+    pub fn process(
+        &mut self,
+        now: u64,
+        device_port: u32,
+        frame: &mut Frame<'_>,
+        out: &mut Outbox,
+    ) -> Outcome {
+        let bytes = frame.len();
+        self.counters.received.add(bytes);
+        let result = match self.devices.role(device_port) {
+            Role::Local { nic, .. } => self.port_frame(now, nic, device_port, frame),
+            Role::Uplink { nic } => self.uplink_frame(now, nic, device_port, frame),
+            Role::None => Err(DropReason::UnknownPort),
+        };
+        if let Some(port) = self.devices.counters_mut(device_port) {
+            port.received.add(bytes);
+            port.dropped += u64::from(result.is_err());
+        }
+        if result == Err(DropReason::NeighbourUnresolved)
+            && let Role::Local { nic, .. } = self.devices.role(device_port)
+            && let Some(nic) = self.nics.get_mut(nic)
+        {
+            // Somebody waits for it: one question now, if one is due.
+            nic.ask_neighbours(now, 1, out);
+        }
+        match result {
+            Ok(Outcome::Send { device_port }) => {
+                self.counters.sent.add(frame.len());
+                if let Some(port) = self.devices.counters_mut(device_port) {
+                    port.sent.add(frame.len());
+                }
+                Outcome::Send { device_port }
+            }
+            Ok(Outcome::Consumed) => {
+                self.counters.consumed += 1;
+                Outcome::Consumed
+            }
+            Ok(Outcome::Drop(reason)) | Err(reason) => {
+                self.counters.drop(reason);
+                Outcome::Drop(reason)
+            }
+        }
+    }
+
+    /// A frame from an uplink that another lcore has processed: what it says
+    /// about neighbours is learnt here too, and nothing is answered.
+    pub fn observe(&mut self, now: u64, device_port: u32, frame: &[u8]) {
+        if let Role::Uplink { nic } = self.devices.role(device_port)
+            && let Ok(Outer::Neighbour(packet)) = parse_outer(frame)
+            && let Some(nic) = self.nics.get_mut(nic)
+        {
+            nic.observe(now, &packet);
+        }
+    }
+
+    /// What time brings: timers, re-judging, questions to neighbours. Bounded
+    /// work; to be called about once a millisecond.
+    pub fn tick(&mut self, now: u64, out: &mut Outbox) {
+        for nic in &mut self.nics {
+            nic.ask_neighbours(now, NEIGHBOURS_PER_TICK, out);
+        }
+        self.expire(now);
+        self.sweep(now);
+    }
+
+    /// Puts a policy in force, from the next packet on. Answers an older one
+    /// that has to go, where there are too many.
+    pub fn set_policy(&mut self, _now: u64, ruleset: Arc<Ruleset>) -> Option<Retired> {
+        let retired = self.policies.set(ruleset);
+        self.sweep.start(self.connections.capacity());
+        retired
+    }
+
+    /// An older policy that is needed no longer; to be called after `tick`
+    /// until `None`.
+    pub fn take_retired(&mut self) -> Option<Retired> {
+        self.policies.take(self.sweep.running())
+    }
+
+    /// Whether connections are still to be judged by the policy in force.
+    #[must_use]
+    pub fn rejudging(&self) -> bool {
+        self.sweep.running()
+    }
+
+    /// The generation of the policy in force; 0: none.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.policies.generation()
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn ruleset(&self) -> Option<&Ruleset> {
+        self.policies.rules()
+    }
+
+    /// Connections that each rule of the policy in force has admitted here.
+    #[must_use]
+    pub fn rule_hits(&self) -> &[u64] {
+        self.policies.hits()
+    }
+
+    /// All numbers.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A device port's numbers.
+    #[must_use]
+    pub fn port_counters(&self, device_port: u32) -> Option<&PortCounters> {
+        self.devices.counters(device_port)
+    }
+
+    /// Recent denials and revocations, newest first.
+    pub fn drops(&self) -> impl Iterator<Item = &DropRecord> {
+        self.drops.iter()
+    }
+
+    /// Entries in use in a table of a NIC; `None`: no such NIC.
+    #[must_use]
+    pub fn occupancy(&self, device_id: u32, table: Table) -> Option<u32> {
+        let nic = self.nics.get(self.nic_index(device_id)?)?;
+        Some(nic.tables.len(table))
+    }
+
+    /// Every entry of a table that is written through [`write`](Self::write),
+    /// with what it has counted where it counts.
+    pub fn visit_entries(
+        &self,
+        device_id: u32,
+        table: Table,
+        visit: &mut dyn FnMut(&Entry, Option<Traffic>),
+    ) {
+        if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
+            nic.tables.visit(table, visit);
+        }
+    }
+
+    /// Every entry of a NIC's flow table.
+    pub fn visit_flow_entries(&self, now: u64, device_id: u32, visit: &mut dyn FnMut(&FlowEntry)) {
+        if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
+            nic.tables.flow.visit(now, visit);
+        }
+    }
+
+    /// Connections, of one port or of all, until `visit` answers `false`.
+    pub fn visit_flows(
+        &self,
+        now: u64,
+        port: Option<PortId>,
+        visit: &mut dyn FnMut(&FlowRecord<'_>) -> bool,
+    ) {
+        for slot in 0..self.connections.capacity() {
+            let Some(record) = self.flow_record(now, slot) else {
+                continue;
+            };
+            if port.is_none_or(|p| p == record.port) && !visit(&record) {
+                return;
+            }
+        }
+    }
+
+    fn nic_index(&self, device_id: u32) -> Option<usize> {
+        self.nics
+            .iter()
+            .position(|n| n.config.device_id == device_id)
+    }
+
+    /// A frame from the underlay: a tunnel's, or for the VTEP itself.
+    fn uplink_frame(
+        &mut self,
+        now: u64,
+        nic: usize,
+        device_port: u32,
+        frame: &mut Frame<'_>,
+    ) -> Result<Outcome, DropReason> {
+        let outer = parse_outer(frame.data())?;
+        let tunnel = match outer {
+            Outer::Vxlan(tunnel) => tunnel,
+            Outer::Neighbour(packet) => {
+                let this = self.nics.get_mut(nic).ok_or(DropReason::UnknownPort)?;
+                let outcome = match packet.kind {
+                    _ if packet.vlan != 0 => Err(DropReason::NotForUs),
+                    Kind::Arp(_) | Kind::Ip(_) => this.underlay_neighbour(now, frame, &packet),
+                };
+                self.counters.answered += u64::from(matches!(outcome, Ok(Outcome::Send { .. })));
+                return outcome;
+            }
+            Outer::Other(packet) => {
+                let this = self.nics.get(nic).ok_or(DropReason::UnknownPort)?;
+                let outcome = this.underlay_other(frame, &packet);
+                self.counters.answered += u64::from(outcome.is_ok());
+                return outcome;
+            }
+        };
+        self.tunnel_frame(now, nic, device_port, frame, &tunnel)
+    }
+}

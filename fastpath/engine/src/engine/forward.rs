@@ -1,0 +1,248 @@
+//! The last stage: next hop, rewrite, out.
+//!
+//! In two steps: [`plan`] looks at everything that may stop the packet and
+//! changes nothing; [`Plan::execute`] then writes. So a packet that is stopped
+//! is still as it came, for an ICMP error to quote.
+
+use penstock_flow::build::{self, Encap, Template};
+use penstock_flow::packet::{ETHERNET_LEN, Ip, Packet};
+use penstock_flow::{Addr, DropReason, Mac};
+
+use super::Nic;
+use super::arrival::Arrival;
+use crate::frame::{Frame, Outcome};
+use crate::nic::Hop;
+use crate::nic::exact::NONE;
+
+/// TTL of what the node itself puts on the underlay.
+const OUTER_TTL: u8 = 64;
+/// RFC 3168: congestion experienced.
+const CE: u8 = 3;
+
+/// A way out on which nothing stands in the way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    way: Way,
+    routed: bool,
+    /// The underlay's congestion mark goes inside (RFC 6040).
+    mark: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Port {
+        device_port: u32,
+        vlan: u16,
+        dst_mac: Mac,
+    },
+    Tunnel {
+        device_port: u32,
+        encap: Encap,
+    },
+}
+
+/// Why there is no way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// Larger than this.
+    TooBig {
+        mtu: u16,
+    },
+    Other(DropReason),
+}
+
+impl From<Blocked> for DropReason {
+    fn from(blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::TooBig { .. } => Self::Oversized,
+            Blocked::Other(reason) => reason,
+        }
+    }
+}
+
+/// The way to next hop `id` for this packet.
+pub(super) fn plan(
+    nic: &Nic,
+    arrival: &Arrival,
+    frame: &Frame<'_>,
+    packet: &Packet,
+    ip: &Ip,
+    id: u32,
+) -> Result<Plan, Blocked> {
+    let nexthop = nic
+        .tables
+        .nexthop
+        .get(&id)
+        .ok_or(Blocked::Other(DropReason::NoRoute))?;
+    let routed = arrival.routed(packet);
+    if routed && ip.ttl <= 1 {
+        return Err(Blocked::Other(DropReason::TtlExceeded));
+    }
+    let way = match nexthop.hop {
+        Hop::ToPort {
+            device_port,
+            vlan,
+            dst_mac,
+        } => {
+            let room = if vlan == 0 { 0 } else { 4 };
+            if frame.start() < room {
+                return Err(Blocked::Other(DropReason::NoHeadroom));
+            }
+            Way::Port {
+                device_port,
+                vlan,
+                dst_mac,
+            }
+        }
+        Hop::ToVtep {
+            src_vtep,
+            dst_vtep,
+            src_mac,
+            dst_mac,
+            vni,
+            mtu,
+            device_port,
+        } => {
+            if arrival.wire {
+                return Err(Blocked::Other(DropReason::Reflected));
+            }
+            if frame.len().saturating_sub(ETHERNET_LEN) > usize::from(mtu) {
+                return Err(Blocked::TooBig { mtu });
+            }
+            let dst_mac = if nexthop.neighbour == NONE {
+                dst_mac
+            } else {
+                nic.neighbours
+                    .mac(nexthop.neighbour)
+                    .ok_or(Blocked::Other(DropReason::NeighbourUnresolved))?
+            };
+            let overhead = if dst_vtep.is_v4() {
+                build::VXLAN_V4_OVERHEAD
+            } else {
+                build::VXLAN_V6_OVERHEAD
+            };
+            if frame.start() < overhead {
+                return Err(Blocked::Other(DropReason::NoHeadroom));
+            }
+            let encap = Encap {
+                src_mac,
+                dst_mac,
+                src: src_vtep,
+                dst: dst_vtep,
+                vni,
+                ttl: OUTER_TTL,
+            };
+            Way::Tunnel { device_port, encap }
+        }
+        Hop::ToFrontEnd { .. } => return Err(Blocked::Other(DropReason::NoRoute)),
+    };
+    let mark = arrival.outer_ecn == CE;
+    if mark && ip.tos & CE == 0 {
+        // The sender could not be told (RFC 6040, section 4.2).
+        return Err(Blocked::Other(DropReason::Congested));
+    }
+    Ok(Plan { way, routed, mark })
+}
+
+impl Plan {
+    /// Rewrites the frame and sends it. `sport` is the outer source port.
+    pub(super) fn execute(
+        &self,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+        ip: &Ip,
+        sport: u16,
+    ) -> Result<Outcome, DropReason> {
+        let mut src = packet.src_mac;
+        if self.routed {
+            build::decrement_ttl(frame.data_mut(), packet)?;
+            src = Mac::GATEWAY;
+        }
+        if self.mark {
+            mark_congestion(frame.data_mut(), packet, ip);
+        }
+        match self.way {
+            Way::Port {
+                device_port,
+                vlan,
+                dst_mac,
+            } => {
+                build::set_macs(frame.data_mut(), dst_mac, src);
+                tag(frame, vlan)?;
+                Ok(Outcome::Send { device_port })
+            }
+            Way::Tunnel { device_port, encap } => {
+                build::set_macs(frame.data_mut(), packet.dst_mac, src);
+                let template = Template::new(&encap).map_err(|_| DropReason::NoRoute)?;
+                frame
+                    .prepend(template.len())
+                    .map_err(|_| DropReason::NoHeadroom)?;
+                template
+                    .write(frame.data_mut(), sport, ip.tos)
+                    .map_err(|_| DropReason::Oversized)?;
+                Ok(Outcome::Send { device_port })
+            }
+        }
+    }
+}
+
+/// Puts an 802.1Q tag before the EtherType; 0: none.
+pub(super) fn tag(frame: &mut Frame<'_>, vlan: u16) -> Result<(), DropReason> {
+    if vlan == 0 {
+        return Ok(());
+    }
+    frame.prepend(4).map_err(|_| DropReason::NoHeadroom)?;
+    let data = frame.data_mut();
+    if data.len() < ETHERNET_LEN + 4 {
+        return Err(DropReason::Truncated);
+    }
+    data.copy_within(4..16, 0);
+    let [hi, lo] = vlan.to_be_bytes();
+    if let Some(tag) = data.get_mut(12..16) {
+        tag.copy_from_slice(&[0x81, 0x00, hi, lo]);
+    }
+    Ok(())
+}
+
+/// Takes a tag off, and moves the packet's offsets along.
+pub(super) fn untag(frame: &mut Frame<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+    if usize::from(packet.l3) != ETHERNET_LEN + 4 {
+        return Ok(());
+    }
+    frame.data_mut().copy_within(0..12, 4);
+    frame.strip(4).map_err(|_| DropReason::Truncated)?;
+    packet.l3 -= 4;
+    if let penstock_flow::packet::Kind::Ip(ip) = &mut packet.kind {
+        ip.l4 -= 4;
+        ip.end -= 4;
+    }
+    Ok(())
+}
+
+/// Sets congestion experienced in the inner header.
+fn mark_congestion(data: &mut [u8], packet: &Packet, ip: &Ip) {
+    let Some(header) = data.get_mut(usize::from(packet.l3)..) else {
+        return;
+    };
+    if ip.v6 {
+        // Traffic class: low half of byte 0, high half of byte 1.
+        if let Some(b) = header.get_mut(1) {
+            *b |= CE << 4;
+        }
+    } else if let Some(h) = header.first_chunk_mut::<12>() {
+        let old = u16::from_be_bytes([h[0], h[1]]);
+        h[1] |= CE;
+        let new = u16::from_be_bytes([h[0], h[1]]);
+        let sum = u16::from_be_bytes([h[10], h[11]]);
+        let sum = penstock_flow::checksum::update(sum, old, new);
+        h[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// The far end of a next hop that is a tunnel.
+pub(super) fn far_vtep(nic: &Nic, id: u32) -> Option<Addr> {
+    match nic.tables.nexthop.get(&id)?.hop {
+        Hop::ToVtep { dst_vtep, .. } => Some(dst_vtep),
+        Hop::ToPort { .. } | Hop::ToFrontEnd { .. } => None,
+    }
+}

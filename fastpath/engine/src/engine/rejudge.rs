@@ -1,0 +1,141 @@
+//! Judging connections again after the policy, or their port, has changed.
+//!
+//! At once for every packet that comes, since no entry of an older generation
+//! answers for it; and in slices on every tick for all others, so that what is
+//! no longer allowed is also gone from the tables within a bounded time.
+
+use penstock_flow::DropReason;
+use penstock_flow::conntrack::Handle;
+
+use super::Engine;
+use super::slow::{End, denied, query};
+use crate::connections::opener;
+use crate::record::{DropRecord, Event, Name};
+
+/// A walk over all connections, resumed by each tick.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    cursor: u32,
+    remaining: u32,
+}
+
+impl Sweep {
+    /// Everything is to be looked at once more. A walk that is under way goes on
+    /// from where it is: frequent changes do not keep it from getting round.
+    pub(super) fn start(&mut self, slots: u32) {
+        self.remaining = slots;
+    }
+
+    pub(super) fn running(&self) -> bool {
+        self.remaining > 0
+    }
+
+    fn next(&mut self, slots: u32) -> Option<u32> {
+        self.remaining = self.remaining.checked_sub(1)?;
+        let slot = self.cursor;
+        self.cursor = (slot + 1) % slots.max(1);
+        Some(slot)
+    }
+}
+
+impl Engine {
+    /// One slice of the walk.
+    pub(super) fn sweep(&mut self, now: u64) {
+        for _ in 0..self.config.sweep_slice {
+            let Some(slot) = self.sweep.next(self.connections.capacity()) else {
+                return;
+            };
+            let Some(handle) = self.connections.handle_at(slot) else {
+                continue;
+            };
+            // What is refused is gone, and recorded.
+            if self.rejudge(now, handle).is_ok() {
+                self.refresh(handle);
+            }
+        }
+    }
+
+    /// Judges a connection by the policy in force, if an older one has judged
+    /// it last. Refused, it is cut: both ends, and its NIC entries.
+    pub(super) fn rejudge(&mut self, now: u64, handle: Handle) -> Result<(), DropReason> {
+        let Some(entry) = self.connections.get(handle) else {
+            return Ok(());
+        };
+        let generation = self.policies.generation();
+        let port = entry.key().port();
+        if self.ports.find(&port).is_none() || self.policies.port(port).is_none() {
+            self.counters.connections.orphaned += 1;
+            self.cut(handle);
+            return Err(DropReason::PortNotReady);
+        }
+        let c = entry.value;
+        if c.generation == generation {
+            return Ok(());
+        }
+        let tuple = opener(entry);
+        let end = End {
+            port,
+            ingress: c.ingress,
+        };
+        self.counters.connections.rejudged += 1;
+        let judgement = self.policies.judge(&query(&end, &tuple));
+        if judgement.allow {
+            if let Some(entry) = self.connections.get_mut(handle) {
+                entry.value.generation = generation;
+                entry.value.decision = judgement.decision;
+            }
+            return Ok(());
+        }
+        self.drops.push(DropRecord {
+            at: now,
+            event: Event::Revoked,
+            port,
+            vni: c.vni,
+            tuple,
+            ingress: c.ingress,
+            rule: Name::new(self.policies.rule_name(c.generation, c.decision)),
+            generation,
+        });
+        self.counters.connections.revoked += 1;
+        self.cut(handle);
+        Err(denied(c.ingress))
+    }
+
+    /// Ends a flow here: its connections at both ends.
+    fn cut(&mut self, handle: Handle) {
+        let sibling = self.sibling(handle);
+        self.forget(handle);
+        if let Some(sibling) = sibling {
+            self.forget(sibling);
+        }
+    }
+
+    /// Brings the flow entries of a connection up to the present generation,
+    /// once all that they carry have been judged by it.
+    pub(super) fn refresh(&mut self, handle: Handle) {
+        let generation = self.policies.generation();
+        let Some(entry) = self.connections.get(handle) else {
+            return;
+        };
+        if !entry.value.offloaded() {
+            return;
+        }
+        let (nic, slots) = (entry.value.nic, entry.value.flows);
+        let Some(nic) = self.nics.get_mut(nic) else {
+            return;
+        };
+        for slot in slots {
+            let Some(flow) = nic.tables.flow.at_mut(slot) else {
+                continue;
+            };
+            let current = flow.connections.iter().flatten().all(|owner| {
+                self.connections
+                    .get(*owner)
+                    .is_some_and(|e| e.value.generation == generation)
+            });
+            if current {
+                flow.generation = generation;
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The soft NIC: the stages of the P4 program, in its order.
+//!
+//! What they cannot answer is asked about: the slow path takes the frame as it
+//! is here, untagged or decapsulated and otherwise as it came.
+
+use penstock_flow::hash::source_port;
+use penstock_flow::packet::{self, Ip, Kind, L4, Packet, Tunnel, tcp_flags};
+use penstock_flow::tuple::proto;
+use penstock_flow::{Addr, DropReason, Tuple};
+
+use super::arrival::Arrival;
+use super::{Engine, control, forward};
+use crate::frame::{Frame, Outcome};
+use crate::nic::flow::FlowKey;
+use crate::nic::ranked::Fields;
+use crate::nic::{AclAction, FenceAction, FlowAction};
+
+/// The direction field of `acl`.
+const LEAVING_A_PORT: u8 = 0;
+const FROM_THE_WIRE: u8 = 1;
+
+/// What the match-action stages say.
+enum Answer {
+    /// To this next hop, by this flow entry or by a static rule.
+    Forward {
+        nexthop: u32,
+        flow: Option<u32>,
+    },
+    Drop(DropReason),
+    Ask,
+}
+
+impl Engine {
+    /// vport, neighbour, spoof_guard.
+    pub(super) fn port_frame(
+        &mut self,
+        now: u64,
+        nic: usize,
+        device_port: u32,
+        frame: &mut Frame<'_>,
+    ) -> Result<Outcome, DropReason> {
+        let mut packet = packet::parse(frame.data())?;
+        let this = self.nics.get(nic).ok_or(DropReason::UnknownPort)?;
+        let (ingress, vni) = *this
+            .tables
+            .vport
+            .get(&(device_port, packet.vlan))
+            .ok_or(DropReason::UnknownPort)?;
+        let arrival = Arrival {
+            now,
+            nic,
+            device_port,
+            vlan: packet.vlan,
+            wire: false,
+            ingress,
+            vni,
+            src_vtep: Addr(0),
+            outer_ecn: 0,
+            bytes: frame.len(),
+        };
+        forward::untag(frame, &mut packet)?;
+        let ip = match packet.kind {
+            Kind::Ip(ip) if !matches!(ip.l4_kind, L4::Neighbour(_)) => ip,
+            Kind::Arp(_) | Kind::Ip(_) => {
+                let rules = self.policies.rules().ok_or(DropReason::PortNotReady)?;
+                let port = rules.port(ingress).ok_or(DropReason::PortNotReady)?;
+                let outcome = control::neighbour(rules, port, &arrival, frame, &packet);
+                self.counters.answered += u64::from(matches!(outcome, Ok(Outcome::Send { .. })));
+                return outcome;
+            }
+        };
+        if let L4::Dhcp(_) = ip.l4_kind {
+            return Err(DropReason::UnhandledControl);
+        }
+        let source = (ingress, packet.src_mac, ip.tuple.src);
+        if this.tables.spoof_guard.find(&source).is_none() {
+            return Err(DropReason::Spoofed);
+        }
+        self.connection_stages(&arrival, frame, &packet, &ip)
+    }
+
+    /// underlay, neighbour.
+    pub(super) fn tunnel_frame(
+        &mut self,
+        now: u64,
+        nic: usize,
+        device_port: u32,
+        frame: &mut Frame<'_>,
+        tunnel: &Tunnel,
+    ) -> Result<Outcome, DropReason> {
+        let this = self.nics.get(nic).ok_or(DropReason::UnknownPort)?;
+        let vni = *this
+            .tables
+            .underlay
+            .get(&(tunnel.src_vtep, tunnel.dst_vtep, tunnel.vni))
+            .ok_or(DropReason::UnknownTunnel)?;
+        frame
+            .set_len(usize::from(tunnel.end))
+            .and_then(|()| frame.strip(usize::from(tunnel.inner)))
+            .map_err(|_| DropReason::Truncated)?;
+        let packet = packet::parse_inner(frame.data())?;
+        if usize::from(packet.l3) != packet::ETHERNET_LEN {
+            // A tag of the far side's: a tunnel carries none.
+            return Err(DropReason::Malformed);
+        }
+        let arrival = Arrival {
+            now,
+            nic,
+            device_port,
+            vlan: 0,
+            wire: true,
+            ingress: 0,
+            vni,
+            src_vtep: tunnel.src_vtep,
+            outer_ecn: tunnel.tos & 3,
+            bytes: frame.len(),
+        };
+        let Kind::Ip(ip) = packet.kind else {
+            // Each node answers its own ports.
+            return Err(DropReason::UnhandledControl);
+        };
+        if matches!(ip.l4_kind, L4::Neighbour(_) | L4::Dhcp(_)) {
+            return Err(DropReason::UnhandledControl);
+        }
+        self.connection_stages(&arrival, frame, &packet, &ip)
+    }
+
+    /// state, fence, flow, acl, mapping, nexthop.
+    fn connection_stages(
+        &mut self,
+        arrival: &Arrival,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+        ip: &Ip,
+    ) -> Result<Outcome, DropReason> {
+        if must_ask(arrival, packet, ip) {
+            return self.ask(arrival, frame, packet, ip);
+        }
+        match self.answer(arrival, &ip.tuple) {
+            Answer::Drop(reason) => Err(reason),
+            Answer::Ask => self.ask(arrival, frame, packet, ip),
+            Answer::Forward { nexthop, flow } => {
+                let this = self
+                    .nics
+                    .get_mut(arrival.nic)
+                    .ok_or(DropReason::UnknownPort)?;
+                let Ok(plan) = forward::plan(this, arrival, frame, packet, ip, nexthop) else {
+                    // The slow path knows what to say about it.
+                    return self.ask(arrival, frame, packet, ip);
+                };
+                if let Some(flow) = flow.and_then(|slot| this.tables.flow.at_mut(slot)) {
+                    flow.hits.add(arrival.bytes);
+                    flow.last_hit = arrival.now;
+                }
+                self.counters.nic.add(arrival.bytes);
+                let sport = source_port(self.hash.flow(arrival.vni, &ip.tuple));
+                plan.execute(frame, packet, ip, sport)
+            }
+        }
+    }
+
+    fn answer(&mut self, arrival: &Arrival, tuple: &Tuple) -> Answer {
+        let generation = self.policies.generation();
+        let Some(nic) = self.nics.get_mut(arrival.nic) else {
+            return Answer::Ask;
+        };
+        let fields = Fields {
+            direction: if arrival.wire {
+                FROM_THE_WIRE
+            } else {
+                LEAVING_A_PORT
+            },
+            vni: arrival.vni,
+            ingress: arrival.ingress,
+            tuple,
+        };
+        match nic.tables.fence.hit(&fields, arrival.bytes) {
+            Some(FenceAction::Ask) => return Answer::Ask,
+            Some(FenceAction::Drop) => return Answer::Drop(DropReason::DeniedAcl),
+            None => {}
+        }
+        let key = FlowKey {
+            ingress: arrival.ingress,
+            vni: arrival.vni,
+            tuple: *tuple,
+        };
+        if let Some(slot) = nic.tables.flow.find(&key)
+            && let Some(flow) = nic.tables.flow.at_mut(slot)
+        {
+            if flow.generation != generation {
+                self.counters.offload.stale += 1;
+                return Answer::Ask;
+            }
+            let epoch = nic.tables.mapping.epoch();
+            return match flow.action {
+                // The destination has moved: the slow path sends it there.
+                FlowAction::Forward(nexthop)
+                    if flow.epoch != epoch
+                        && nic.tables.mapping.lookup(arrival.vni, tuple.dst) != Some(nexthop) =>
+                {
+                    self.counters.offload.stale += 1;
+                    Answer::Ask
+                }
+                FlowAction::Forward(nexthop) => {
+                    flow.epoch = epoch;
+                    Answer::Forward {
+                        nexthop,
+                        flow: Some(slot),
+                    }
+                }
+                FlowAction::Deny => {
+                    flow.hits.add(arrival.bytes);
+                    flow.last_hit = arrival.now;
+                    Answer::Drop(DropReason::DeniedAcl)
+                }
+            };
+        }
+        match nic.tables.acl.hit(&fields, arrival.bytes) {
+            Some(AclAction::Drop) => Answer::Drop(DropReason::DeniedAcl),
+            Some(AclAction::Allow) => {
+                let nexthop = nic.tables.mapping.lookup(arrival.vni, tuple.dst);
+                match nexthop {
+                    // A port is closed before its first policy, whatever static
+                    // rules say: `ends` knows.
+                    Some(nexthop)
+                        if self.policies.generation() != 0
+                            && (arrival.wire || self.policies.port(arrival.ingress).is_some())
+                            && self.ends(arrival, nexthop).is_ok() =>
+                    {
+                        Answer::Forward {
+                            nexthop,
+                            flow: None,
+                        }
+                    }
+                    Some(_) | None => Answer::Ask,
+                }
+            }
+            Some(AclAction::Ask) | None => Answer::Ask,
+        }
+    }
+}
+
+/// What the slow path has to see whatever the tables say.
+fn must_ask(arrival: &Arrival, packet: &Packet, ip: &Ip) -> bool {
+    if ip.options || arrival.routed(packet) && ip.ttl <= 1 {
+        return true;
+    }
+    match ip.l4_kind {
+        L4::Tcp(tcp) => tcp.flags & (tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST) != 0,
+        L4::Fragment(_) | L4::IcmpError(_) | L4::Neighbour(_) | L4::Dhcp(_) => true,
+        L4::Udp => {
+            if ip.v6 {
+                matches!(ip.tuple.dport, 546 | 547)
+            } else {
+                matches!(ip.tuple.dport, 67 | 68)
+            }
+        }
+        // A redirect would change routes.
+        L4::Other => ip.tuple.proto == proto::ICMP && ip.tuple.dport >> 8 == 5,
+        L4::Echo => false,
+    }
+}

@@ -1,0 +1,144 @@
+//! What the underlay says to the VTEP itself: ARP, ND and ping.
+
+use penstock_flow::build::{self, NaFlags};
+use penstock_flow::packet::{Arp, ArpOp, Kind, L4, NdKind, Packet};
+use penstock_flow::{Addr, DropReason, Mac, Prefix};
+
+use super::Nic;
+use super::gateway::echo_reply;
+use crate::frame::{Frame, Outcome};
+use crate::neighbours::Question;
+use crate::nic::TableError;
+use crate::outbox::Outbox;
+
+const ADVERTISEMENT_LEN: usize = 86;
+
+impl Nic {
+    /// ARP or ND from the uplink: neighbours are learnt, the VTEP is answered
+    /// for.
+    pub(super) fn underlay_neighbour(
+        &mut self,
+        now: u64,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+    ) -> Result<Outcome, DropReason> {
+        if let Some((addr, mac)) = announced(packet)
+            && addr != self.config.vtep
+        {
+            self.neighbours.learn(now, addr, mac);
+        }
+        let (target, question) = match &packet.kind {
+            Kind::Arp(Arp { op, target_ip, .. }) => (*target_ip, *op == ArpOp::Request),
+            Kind::Ip(ip) => match ip.l4_kind {
+                L4::Neighbour(nd) => match nd.kind {
+                    NdKind::NeighbourSolicitation => (nd.target, true),
+                    NdKind::NeighbourAdvertisement => (nd.target, false),
+                    // The way to other VTEPs is configured.
+                    _ => return Err(DropReason::UnhandledControl),
+                },
+                _ => return Err(DropReason::NotForUs),
+            },
+        };
+        if !question {
+            return Ok(Outcome::Consumed);
+        }
+        if target != self.config.vtep {
+            return Err(DropReason::NotForUs);
+        }
+        let mac = self.config.uplink_mac;
+        let len = match packet.kind {
+            Kind::Arp(_) => build::arp_reply(frame.data_mut(), packet, mac),
+            Kind::Ip(_) => {
+                let len = frame.len().max(ADVERTISEMENT_LEN);
+                frame.set_len(len).map_err(|_| DropReason::NoHeadroom)?;
+                let flags = NaFlags {
+                    router: false,
+                    override_cached: true,
+                };
+                build::neighbour_advertisement(frame.data_mut(), packet, mac, flags)
+            }
+        }
+        .map_err(|_| DropReason::UnhandledControl)?;
+        frame.set_len(len).map_err(|_| DropReason::NoHeadroom)?;
+        Ok(Outcome::Send {
+            device_port: self.config.uplink_port,
+        })
+    }
+
+    /// Neither tunnel nor neighbour discovery: ping for the VTEP.
+    pub(super) fn underlay_other(
+        &self,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+    ) -> Result<Outcome, DropReason> {
+        match packet.ip() {
+            Some(ip) if ip.tuple.dst == self.config.vtep && ip.l4_kind == L4::Echo => {
+                echo_reply(frame.data_mut(), packet, ip, self.config.uplink_mac)?;
+                Ok(Outcome::Send {
+                    device_port: self.config.uplink_port,
+                })
+            }
+            _ => Err(DropReason::NotForUs),
+        }
+    }
+
+    /// What another lcore has received for all: learns, answers nothing.
+    pub(super) fn observe(&mut self, now: u64, packet: &Packet) {
+        if let Some((addr, mac)) = announced(packet)
+            && addr != self.config.vtep
+        {
+            self.neighbours.learn(now, addr, mac);
+        }
+    }
+
+    /// Who is asked for the way to this VTEP.
+    pub(super) fn first_hop(&self, vtep: Addr) -> Result<Addr, TableError> {
+        let local: &Prefix = &self.config.underlay;
+        if local.contains(vtep) {
+            return Ok(vtep);
+        }
+        self.config
+            .gateway
+            .filter(|g| g.is_v4() == vtep.is_v4())
+            .ok_or(TableError::Invalid {
+                table: crate::nic::Table::Nexthop,
+                field: "dst_vtep",
+                value: 0,
+                remedy: "use one on the underlay's own prefix, or give the NIC a gateway",
+            })
+    }
+
+    /// Sends what questions are due.
+    pub(super) fn ask_neighbours(&mut self, now: u64, budget: u32, out: &mut Outbox) {
+        let (port, mac, vtep) = (
+            self.config.uplink_port,
+            self.config.uplink_mac,
+            self.config.vtep,
+        );
+        self.neighbours
+            .tick(now, budget, |Question { addr, known }| {
+                out.push(port, |buffer| {
+                    if addr.is_v4() {
+                        build::arp_request(buffer, mac, vtep, addr, known).ok()
+                    } else {
+                        build::neighbour_solicitation(buffer, mac, vtep, addr, known).ok()
+                    }
+                })
+            });
+    }
+}
+
+/// Where a neighbour says it is.
+fn announced(packet: &Packet) -> Option<(Addr, Mac)> {
+    match &packet.kind {
+        Kind::Arp(arp) => Some((arp.sender_ip, arp.sender_mac)),
+        Kind::Ip(ip) => match ip.l4_kind {
+            L4::Neighbour(nd) => match nd.kind {
+                NdKind::NeighbourSolicitation => nd.source_mac.map(|mac| (ip.tuple.src, mac)),
+                NdKind::NeighbourAdvertisement => nd.target_mac.map(|mac| (nd.target, mac)),
+                _ => None,
+            },
+            _ => None,
+        },
+    }
+}
