@@ -1,1 +1,21 @@
-//! Stub.
+//! From what an operator writes to what a node needs.
+//!
+//! * [`document`]: the YAML of operators, read with the place of every field;
+//! * [`model`]: the same, validated: names resolved, addresses parsed;
+//! * [`compile`]: the model as one node's [`penstock_rules::model::Policy`];
+//! * [`nic`]: the model as the static tables of one node's NICs.
+//!
+//! Whatever is wrong is told as a [`Problem`], all of them at once: which field,
+//! what is wrong with it, what to do.
+#![forbid(unsafe_code)]
+
+pub mod compile;
+pub mod document;
+pub mod ids;
+pub mod model;
+pub mod nic;
+mod problem;
+mod suggest;
+
+pub use ids::Ids;
+pub use problem::{Diagnostic, Position, Problem, Problems};
