@@ -1,0 +1,111 @@
+//! Numbers for the data plane.
+//!
+//! Ports, subnets, groups and nodes have names in the API and 32-bit ids in
+//! tables. Ids count up per kind, durably, so that an id means one thing for
+//! as long as anybody may remember it; after four billion of them the counting
+//! starts anew and passes over those in use. 0 is never an id.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::store::{self, Batch, Store};
+use crate::world::{Kind, Rows};
+
+/// The next id of every kind.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    next: BTreeMap<Kind, u32>,
+    in_use: BTreeMap<Kind, HashSet<u32>>,
+}
+
+fn key(kind: Kind) -> Vec<u8> {
+    format!("next-id/{}", kind.name()).into_bytes()
+}
+
+impl Ids {
+    /// Reads the counters.
+    ///
+    /// # Errors
+    /// When the store fails. A counter that is missing or unreadable starts
+    /// behind the highest id in use.
+    pub fn load(store: &dyn Store, rows: &Rows) -> Result<Self, store::Error> {
+        let mut in_use: BTreeMap<Kind, HashSet<u32>> = BTreeMap::new();
+        for row in rows.values() {
+            if let Some(kind) = row.kind() {
+                in_use.entry(kind).or_default().insert(row.id);
+            }
+        }
+        let mut next = BTreeMap::new();
+        for kind in Kind::ALL {
+            let stored = store
+                .get(&key(kind))?
+                .and_then(|bytes| bytes.try_into().ok().map(u32::from_be_bytes));
+            let highest = in_use
+                .get(&kind)
+                .and_then(|ids| ids.iter().max().copied())
+                .unwrap_or(0);
+            next.insert(
+                kind,
+                stored.unwrap_or_else(|| highest.checked_add(1).unwrap_or(1)),
+            );
+        }
+        Ok(Self { next, in_use })
+    }
+
+    /// A fresh id; `None` when four billion are in use.
+    pub fn allocate(&mut self, kind: Kind) -> Option<u32> {
+        let next = self.next.entry(kind).or_insert(1);
+        let in_use = self.in_use.entry(kind).or_default();
+        if in_use.len() >= u32::MAX as usize {
+            return None;
+        }
+        loop {
+            let id = *next;
+            *next = id.checked_add(1).unwrap_or(1);
+            if id != 0 && in_use.insert(id) {
+                return Some(id);
+            }
+        }
+    }
+
+    /// The resource is gone.
+    pub fn release(&mut self, kind: Kind, id: u32) {
+        if let Some(ids) = self.in_use.get_mut(&kind) {
+            ids.remove(&id);
+        }
+    }
+
+    /// Adds the counters to a commit.
+    pub fn save(&self, batch: &mut Batch) {
+        for (kind, next) in &self.next {
+            batch.put(key(*kind), next.to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Memory;
+
+    #[test]
+    fn ids_are_not_reused_soon_and_never_while_alive() {
+        let store = Memory::default();
+        let mut ids = Ids::load(&store, &Rows::new()).unwrap();
+        assert_eq!(ids.allocate(Kind::Port), Some(1));
+        assert_eq!(ids.allocate(Kind::Port), Some(2));
+        assert_eq!(ids.allocate(Kind::Node), Some(1));
+        ids.release(Kind::Port, 1);
+        assert_eq!(ids.allocate(Kind::Port), Some(3));
+        let mut batch = Batch::default();
+        ids.save(&mut batch);
+        store.commit(&batch, 0).unwrap();
+        let mut again = Ids::load(&store, &Rows::new()).unwrap();
+        assert_eq!(again.allocate(Kind::Port), Some(4));
+
+        // Around the corner: 0 is skipped, and so is what is in use.
+        ids.next.insert(Kind::Port, u32::MAX);
+        assert_eq!(ids.allocate(Kind::Port), Some(u32::MAX));
+        assert_eq!(ids.allocate(Kind::Port), Some(1));
+        assert_eq!(ids.allocate(Kind::Port), Some(4));
+    }
+}

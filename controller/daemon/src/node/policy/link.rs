@@ -1,0 +1,194 @@
+//! The stream that keeps one worker's policy up to date.
+//!
+//! A worker answers every update in order. The first update of a stream is a
+//! snapshot, and so is the one after RESYNC; every other is the difference to
+//! what the worker has last confirmed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use penstock_rules::model::{Policy, PortId};
+use penstock_slowpath_api::v1;
+use penstock_slowpath_api::v1::policy_status::Result as Outcome;
+use penstock_slowpath_api::v1::slow_path_client::SlowPathClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+use super::{delta, same, snapshot};
+use crate::node::Limits;
+
+/// Snapshots that a worker may ask for before something must be wrong.
+const RESYNCS: usize = 3;
+
+/// Why a policy is not in force.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    /// The stream is of no more use.
+    #[error("the policy stream failed: {0}")]
+    Stream(#[from] Status),
+    /// The worker keeps what it had.
+    #[error("the worker refuses the policy: {0}")]
+    Refused(String),
+    /// The worker contradicts itself.
+    #[error("the worker asked for a snapshot {RESYNCS} times and took none: {0}")]
+    NeverSynced(String),
+}
+
+/// An open policy stream.
+#[derive(Debug)]
+pub(crate) struct Link {
+    updates: mpsc::Sender<v1::PolicyUpdate>,
+    statuses: Streaming<v1::PolicyStatus>,
+    limits: Limits,
+    /// The highest generation that this worker may have seen.
+    generation: u64,
+    confirmed: Option<(u64, Arc<Policy>)>,
+    attachments: BTreeMap<PortId, v1::Attachment>,
+}
+
+impl Link {
+    /// Opens a stream to a worker that is at `generation`. Nothing is sent yet.
+    pub(crate) async fn open(
+        mut client: SlowPathClient<Channel>,
+        generation: u64,
+        limits: Limits,
+    ) -> Result<Self, Status> {
+        let (updates, receiver) = mpsc::channel(1);
+        let statuses = limits
+            .within("opening the policy stream", async {
+                client.sync_policy(ReceiverStream::new(receiver)).await
+            })
+            .await?
+            .into_inner();
+        Ok(Self {
+            updates,
+            statuses,
+            limits,
+            generation,
+            confirmed: None,
+            attachments: BTreeMap::new(),
+        })
+    }
+
+    /// The generation in force by this stream; 0: none yet.
+    pub(crate) fn generation(&self) -> u64 {
+        self.confirmed
+            .as_ref()
+            .map_or(0, |(generation, _)| *generation)
+    }
+
+    /// What the worker last said about each port's interface.
+    pub(crate) fn attachments(&self) -> &BTreeMap<PortId, v1::Attachment> {
+        &self.attachments
+    }
+
+    /// Whether some port of the confirmed policy hangs in the air.
+    pub(crate) fn lacks_attachments(&self) -> bool {
+        self.confirmed.as_ref().is_some_and(|(_, policy)| {
+            policy.ports.keys().any(|id| {
+                self.attachments
+                    .get(id)
+                    .is_none_or(|attachment| attachment.device_port == 0)
+            })
+        })
+    }
+
+    /// Waits for a status nobody asked for. Cancel safe.
+    ///
+    /// # Errors
+    /// When the stream has ended.
+    pub(crate) async fn hear(&mut self) -> Result<(), Status> {
+        let status = self.next().await?;
+        if Outcome::try_from(status.result) == Ok(Outcome::InForce)
+            && status.generation == self.generation()
+        {
+            self.attach(status.attachments);
+        }
+        Ok(())
+    }
+
+    /// Returns once `policy` is in force. With `ask`, an update is sent even if
+    /// it says nothing new, so that the worker looks for its interfaces again.
+    ///
+    /// # Errors
+    /// After [`LinkError::Stream`] the link is of no more use.
+    pub(crate) async fn ensure(
+        &mut self,
+        policy: &Arc<Policy>,
+        ask: bool,
+    ) -> Result<(), LinkError> {
+        let mut message = String::new();
+        for _ in 0..=RESYNCS {
+            let generation = self.generation + 1;
+            let update = match &self.confirmed {
+                Some((_, confirmed)) if !ask && same(confirmed, policy) => return Ok(()),
+                Some((base, confirmed)) => delta(confirmed, policy, *base, generation),
+                None => snapshot(policy, generation),
+            };
+            let status = self.exchange(update).await?;
+            match Outcome::try_from(status.result) {
+                Ok(Outcome::InForce) => {
+                    self.confirmed = Some((generation, Arc::clone(policy)));
+                    self.attach(status.attachments);
+                    return Ok(());
+                }
+                Ok(Outcome::Resync) => {
+                    self.confirmed = None;
+                    message = status.message;
+                }
+                Ok(Outcome::Refused) => {
+                    // What it holds now is its own affair: begin anew.
+                    self.confirmed = None;
+                    return Err(LinkError::Refused(status.message));
+                }
+                Ok(Outcome::Unspecified) | Err(_) => {
+                    return Err(LinkError::Stream(Status::internal(format!(
+                        "the worker answered with the unknown result {}",
+                        status.result
+                    ))));
+                }
+            }
+        }
+        Err(LinkError::NeverSynced(message))
+    }
+
+    /// Sends an update and waits for its answer.
+    async fn exchange(&mut self, update: v1::PolicyUpdate) -> Result<v1::PolicyStatus, Status> {
+        let generation = update.generation;
+        self.generation = generation;
+        let limits = self.limits;
+        limits
+            .within("a policy update", async {
+                self.updates
+                    .send(update)
+                    .await
+                    .map_err(|_| Status::unavailable("the policy stream is closed"))?;
+                loop {
+                    let status = self.next().await?;
+                    let other = status.generation != generation
+                        && Outcome::try_from(status.result) == Ok(Outcome::InForce);
+                    // News about the generation before may still be under way.
+                    if !other {
+                        return Ok(status);
+                    }
+                }
+            })
+            .await
+    }
+
+    async fn next(&mut self) -> Result<v1::PolicyStatus, Status> {
+        self.statuses
+            .message()
+            .await?
+            .ok_or_else(|| Status::unavailable("the worker closed the policy stream"))
+    }
+
+    fn attach(&mut self, attachments: Vec<v1::Attachment>) {
+        self.attachments = attachments
+            .into_iter()
+            .map(|attachment| (attachment.port_id, attachment))
+            .collect();
+    }
+}
