@@ -1,0 +1,323 @@
+//! Two engines and a wire between them, in memory.
+//!
+//! The bed plays controller, hosts and underlay: it writes the tables, hands
+//! frames over, and follows each frame to its end. After every step it checks
+//! that no frame has vanished unaccounted.
+#![allow(dead_code, reason = "each test program uses a part of the bed")]
+
+pub(crate) mod frames;
+pub(crate) mod talk;
+pub(crate) mod world;
+
+use std::sync::Arc;
+
+use penstock_engine::nic::{Capacities, Entry, Op, Update};
+use penstock_engine::{Config, Engine, Frame, NicConfig, Outbox, Outcome};
+use penstock_flow::{Addr, DropReason, Mac, Prefix};
+use penstock_rules::Ruleset;
+use penstock_rules::model::Policy;
+
+use world::{DEVICE, Place, UPLINK, uplink_mac, vtep};
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1000 * MS;
+const HEADROOM: usize = 128;
+const TAILROOM: usize = 2048;
+
+/// How a frame ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// A host has it; maybe its sender, as an answer.
+    Delivered {
+        port: &'static str,
+        frame: Vec<u8>,
+    },
+    Dropped {
+        node: usize,
+        reason: DropReason,
+    },
+    Consumed,
+    /// It left on an uplink for someone who is not here.
+    Lost,
+}
+
+impl Fate {
+    pub(crate) fn at(&self) -> &'static str {
+        match self {
+            Self::Delivered { port, .. } => port,
+            _ => "",
+        }
+    }
+
+    pub(crate) fn reason(&self) -> Option<DropReason> {
+        match self {
+            Self::Dropped { reason, .. } => Some(*reason),
+            _ => None,
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn frame(&self) -> &[u8] {
+        match self {
+            Self::Delivered { frame, .. } => frame,
+            other => panic!("not delivered: {other:?}"),
+        }
+    }
+}
+
+pub(crate) struct Node {
+    pub(crate) engine: Engine,
+    pub(crate) outbox: Outbox,
+    pub(crate) policy: Policy,
+}
+
+pub(crate) struct Bed {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) now: u64,
+    pub(crate) macs: [Mac; 2],
+}
+
+pub(crate) fn config() -> Config {
+    Config {
+        seed: 0x5eed,
+        max_connections: 256,
+        sweep_slice: 64,
+        max_device_ports: 64,
+        ..Config::default()
+    }
+}
+
+pub(crate) fn capacities() -> Capacities {
+    Capacities {
+        vport: 16,
+        underlay: 16,
+        spoof_guard: 32,
+        fence: 4,
+        flow: 64,
+        acl: 16,
+        mapping: 64,
+        nexthop: 32,
+        ..Capacities::default()
+    }
+}
+
+impl Bed {
+    /// Everything open, neighbours resolved.
+    pub(crate) fn new() -> Self {
+        Self::with(config(), capacities())
+    }
+
+    pub(crate) fn with(config: Config, capacities: Capacities) -> Self {
+        let mut bed = Self::unresolved(config, capacities);
+        bed.tick();
+        bed
+    }
+
+    /// As after the controller's writes, before the first tick.
+    pub(crate) fn unresolved(config: Config, capacities: Capacities) -> Self {
+        let places = world::places();
+        let nodes = (0..2)
+            .map(|n| {
+                let mut engine = Engine::new(config.clone());
+                engine
+                    .attach_nic(NicConfig {
+                        device_id: DEVICE,
+                        vtep: vtep(n),
+                        uplink_port: UPLINK,
+                        uplink_mac: uplink_mac(n),
+                        underlay: Prefix::new(Addr::from_v4([192, 0, 2, 0]), 120)
+                            .expect("a prefix"),
+                        gateway: None,
+                        mtu: 1500,
+                        capacities,
+                    })
+                    .expect("attaches");
+                for entry in world::entries(n, &places) {
+                    engine
+                        .write(
+                            DEVICE,
+                            &Update {
+                                op: Op::Insert,
+                                entry,
+                            },
+                        )
+                        .unwrap_or_else(|e| panic!("{entry:?}: {e}"));
+                }
+                Node {
+                    engine,
+                    outbox: Outbox::new(),
+                    policy: world::policy(n, &places),
+                }
+            })
+            .collect();
+        let mut bed = Self {
+            nodes,
+            places,
+            now: 100 * SECOND,
+            macs: [uplink_mac(0), uplink_mac(1)],
+        };
+        bed.push_policies();
+        bed
+    }
+
+    pub(crate) fn place(&self, name: &str) -> Place {
+        let found = self.places.iter().find(|p| p.name == name);
+        found.unwrap_or_else(|| panic!("no port {name}")).clone()
+    }
+
+    pub(crate) fn write(&mut self, node: usize, op: Op, entry: Entry) {
+        self.nodes[node]
+            .engine
+            .write(DEVICE, &Update { op, entry })
+            .unwrap_or_else(|e| panic!("{op:?} {entry:?}: {e}"));
+    }
+
+    /// Changes the policy of all nodes; each gets the next generation.
+    pub(crate) fn change(&mut self, change: impl Fn(usize, &mut Policy)) {
+        for (n, node) in self.nodes.iter_mut().enumerate() {
+            change(n, &mut node.policy);
+            node.policy.generation += 1;
+        }
+        self.push_policies();
+    }
+
+    fn push_policies(&mut self) {
+        for node in &mut self.nodes {
+            let rules = Ruleset::compile(node.policy.clone()).expect("compiles");
+            node.engine.set_policy(self.now, Arc::new(rules));
+        }
+    }
+
+    /// One millisecond: timers, and what the engines want to send.
+    pub(crate) fn tick(&mut self) {
+        self.now += MS;
+        for n in 0..self.nodes.len() {
+            let node = &mut self.nodes[n];
+            node.engine.tick(self.now, &mut node.outbox);
+            self.drain(n);
+        }
+        self.check();
+    }
+
+    pub(crate) fn wait(&mut self, time: u64) {
+        // Wheels are exact to a tick; between there is nothing to see.
+        let end = self.now + time;
+        for _ in 0..8 {
+            self.now += time / 8;
+            self.now = self.now.min(end);
+            self.tick();
+        }
+    }
+
+    pub(crate) fn drain(&mut self, n: usize) {
+        let frames: Vec<(u32, Vec<u8>)> = self.nodes[n]
+            .outbox
+            .frames()
+            .map(|(p, f)| (p, f.to_vec()))
+            .collect();
+        self.nodes[n].outbox.clear();
+        for (port, frame) in frames {
+            assert_eq!(port, UPLINK);
+            self.underlay(n, &frame);
+        }
+    }
+
+    /// A host sends a frame, which is then followed to its end.
+    pub(crate) fn send(&mut self, from: &str, frame: &[u8]) -> Fate {
+        let place = self.place(from);
+        let fate = self.arrive(place.node, place.device_port(), frame);
+        self.check();
+        fate
+    }
+
+    /// A frame arrives at a device port of a node.
+    pub(crate) fn arrive(&mut self, n: usize, device_port: u32, bytes: &[u8]) -> Fate {
+        let (outcome, frame) = self.process(n, device_port, bytes);
+        self.drain(n);
+        match outcome {
+            Outcome::Drop(reason) => Fate::Dropped { node: n, reason },
+            Outcome::Consumed => Fate::Consumed,
+            Outcome::Send {
+                device_port: UPLINK,
+            } => self.underlay(n, &frame),
+            Outcome::Send { device_port } => {
+                let vlan = vlan_of(&frame);
+                let port = self
+                    .places
+                    .iter()
+                    .find(|p| (p.node, p.device_port(), p.vlan) == (n, device_port, vlan))
+                    .map_or("?", |p| p.name);
+                Fate::Delivered { port, frame }
+            }
+        }
+    }
+
+    pub(crate) fn process(
+        &mut self,
+        n: usize,
+        device_port: u32,
+        bytes: &[u8],
+    ) -> (Outcome, Vec<u8>) {
+        let mut buffer = vec![0xee; HEADROOM + bytes.len() + TAILROOM];
+        buffer[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
+        let mut frame = Frame::new(&mut buffer, HEADROOM, bytes.len()).expect("fits");
+        let node = &mut self.nodes[n];
+        let outcome = node
+            .engine
+            .process(self.now, device_port, &mut frame, &mut node.outbox);
+        (outcome, frame.data().to_vec())
+    }
+
+    /// The wire: a switch that knows the uplinks' MACs.
+    fn underlay(&mut self, from: usize, frame: &[u8]) -> Fate {
+        let dst = Mac(frame[..6].try_into().expect("a frame"));
+        let other = 1 - from;
+        if dst.is_multicast() || dst == self.macs[other] {
+            self.arrive(other, UPLINK, frame)
+        } else {
+            Fate::Lost
+        }
+    }
+
+    /// In = sent + dropped + consumed, on every node.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        for node in &self.nodes {
+            let c = node.engine.counters();
+            let dropped: u64 = c.drops.iter().sum();
+            assert_eq!(
+                c.received.packets,
+                c.sent.packets + dropped + c.consumed,
+                "{c:?}"
+            );
+            assert_eq!(
+                c.sent.packets,
+                c.nic.packets + c.slow.packets + c.answered,
+                "{c:?}"
+            );
+            let mut live = 0;
+            node.engine.visit_flows(self.now, None, &mut |_| {
+                live += 1;
+                true
+            });
+            assert_eq!(c.connections.live, live);
+            let mut entries = 0;
+            node.engine
+                .visit_flow_entries(self.now, DEVICE, &mut |_| entries += 1);
+            assert_eq!(c.offload.live * 2, entries);
+        }
+    }
+
+    pub(crate) fn counters(&self, node: usize) -> &penstock_engine::Counters {
+        self.nodes[node].engine.counters()
+    }
+}
+
+fn vlan_of(frame: &[u8]) -> u16 {
+    if frame.get(12..14) == Some(&[0x81, 0]) {
+        u16::from_be_bytes([frame[14], frame[15]]) & 0xfff
+    } else {
+        0
+    }
+}
