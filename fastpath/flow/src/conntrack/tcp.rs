@@ -13,8 +13,8 @@
 //! | `SynRecv`        | o = r !     | o ES r =    | o ES r =    | CL          | RS    |
 //! | `SynRecvReverse` | =           | o = r ES    | o = r ES    | CL          | RS    |
 //! | `Established`    | o q r !     | =           | =           | CL          | RS    |
-//! | `Closing`        | o q r !     | o ! r q, SR | CL or TW    | CL or TW    | RS    |
-//! | `TimeWait`       | new, or o q r ! | o ! r q, SR | =       | =           | RS    |
+//! | `Closing`        | o q r !     | q; r SR     | CL or TW    | CL or TW    | RS    |
+//! | `TimeWait`       | new; o q r ! | q; r SR    | =           | =           | RS    |
 //! | `Reset`          | new         | !           | = or ES     | =           | =     |
 //!
 //! `=` passes, state kept; `q` passes quietly; `!` invalid; `new` reopens;
@@ -187,10 +187,10 @@ pub const fn transition(state: State, from: Direction, segment: Segment) -> (Sta
         (Established, Kind::SynAck | Kind::Ack, _) => same,
         (Established, Kind::Fin, _) => closing(Fins::NONE, from, segment),
 
-        (Closing(_) | TimeWait, Kind::SynAck, Original) => invalid,
         // It answers a SYN that was let through: its receiver took it for new.
         (Closing(_) | TimeWait, Kind::SynAck, Reply) if segment.fresh => go(SynRecv),
-        (Closing(_) | TimeWait, Kind::SynAck, Reply) => quiet,
+        // Repeated, by a side that does not know yet that its handshake is done.
+        (Closing(_) | TimeWait, Kind::SynAck, _) => quiet,
         (Closing(fins), Kind::Ack | Kind::Fin, _) => closing(fins, from, segment),
 
         (TimeWait, Kind::Syn, _) if segment.fresh => reopen,

@@ -1,4 +1,14 @@
 //! Tests of the public interface.
+#![allow(clippy::panic, reason = "assertions outside of test functions")]
 
+mod build;
+mod etherparse;
+mod frames;
 mod fuzzed;
+mod outer;
+mod parse;
 mod properties;
+mod table;
+mod tcp;
+mod tcp_peers;
+mod wheel;
