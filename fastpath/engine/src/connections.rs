@@ -86,14 +86,17 @@ impl Connections {
 
     /// Of a sample, the connection that has come least far: closed first, then
     /// half-open, then idle ones without states. Never an established one, and
-    /// none that flows.
-    pub(crate) fn victim(&mut self, now: u64) -> Option<Handle> {
+    /// none that flows, nor one of `kept`.
+    pub(crate) fn victim(&mut self, now: u64, kept: &[Option<Handle>; 2]) -> Option<Handle> {
         let mut best: Option<(Phase, u64, Handle)> = None;
         for _ in 0..CANDIDATES.min(self.table.capacity()) {
             self.cursor = (self.cursor + 1) % self.table.capacity();
             let Some(handle) = self.table.handle_at(self.cursor) else {
                 continue;
             };
+            if kept.contains(&Some(handle)) {
+                continue;
+            }
             let Some(connection) = self.table.get(handle).map(|e| &e.value) else {
                 continue;
             };

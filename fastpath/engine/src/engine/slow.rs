@@ -278,7 +278,11 @@ impl Engine {
         ends: &[Option<End>; 2],
         findings: &[Option<Finding>; 2],
     ) -> Result<[Option<Handle>; 2], DropReason> {
-        let mut handles = [None, None];
+        // Those that are here must not make room for those that come.
+        let mut handles = findings.map(|finding| match finding {
+            Some(Finding::Known { handle, .. }) => Some(handle),
+            _ => None,
+        });
         let mut created: Option<Handle> = None;
         for (i, (end, finding)) in ends.iter().zip(findings).enumerate() {
             let (Some(end), Some(finding)) = (end, finding) else {
@@ -322,7 +326,7 @@ impl Engine {
                         flows: [NONE; 2],
                         last_seen: arrival.now,
                     };
-                    match self.open(arrival, key, orientation, connection) {
+                    match self.open(arrival, key, orientation, connection, &handles) {
                         Ok(handle) => {
                             created = created.or(Some(handle));
                             handle
@@ -400,6 +404,7 @@ impl Engine {
         key: Key,
         original: Orientation,
         mut connection: Connection,
+        kept: &[Option<Handle>; 2],
     ) -> Result<Handle, DropReason> {
         connection.slow.add(arrival.bytes);
         let decision = connection.decision;
@@ -408,7 +413,7 @@ impl Engine {
         if self.connections.is_full() {
             let victim = self
                 .connections
-                .victim(arrival.now)
+                .victim(arrival.now, kept)
                 .ok_or(DropReason::TableFull)?;
             self.counters.connections.evicted += 1;
             self.forget(victim);

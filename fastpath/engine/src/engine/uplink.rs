@@ -28,7 +28,16 @@ impl Nic {
             self.neighbours.learn(now, addr, mac);
         }
         let (target, question) = match &packet.kind {
-            Kind::Arp(Arp { op, target_ip, .. }) => (*target_ip, *op == ArpOp::Request),
+            Kind::Arp(Arp {
+                op,
+                sender_ip,
+                target_ip,
+                ..
+            }) => {
+                // An announcement asks nothing.
+                let asks = *op == ArpOp::Request && sender_ip != target_ip;
+                (*target_ip, asks)
+            }
             Kind::Ip(ip) => match ip.l4_kind {
                 L4::Neighbour(nd) => match nd.kind {
                     NdKind::NeighbourSolicitation => (nd.target, true),

@@ -1,6 +1,19 @@
 //! The engine as its users meet it: hosts, a wire, a controller.
 
+#![allow(clippy::panic, reason = "helpers of tests fail as tests do")]
+
 #[path = "../bed/bed.rs"]
 mod bed;
 
+mod ageing;
+mod errors;
+mod judge;
+mod neighbours;
+mod offload;
+mod policy;
+mod pressure;
+mod random;
 mod reach;
+mod tables;
+mod underlay;
+mod wire;

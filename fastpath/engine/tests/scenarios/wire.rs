@@ -1,0 +1,328 @@
+//! What is taken from the wire, and from ports that lie.
+
+use penstock_engine::nic::{Entry, Op};
+use penstock_flow::build::{Encap, Template};
+use penstock_flow::{Addr, DropReason, Mac, Prefix};
+
+use crate::bed::frames::{Headers, Layer4, SYN, build};
+use crate::bed::talk::Talk;
+use crate::bed::world::{BLUE, RED, UPLINK, hop_to, uplink_mac, vtep};
+use crate::bed::{Bed, Fate};
+
+/// `inner` in a tunnel to node 1.
+fn tunnel(from: Addr, to: Addr, vni: u32, tos: u8, inner: &[u8]) -> Vec<u8> {
+    let template = Template::new(&Encap {
+        src_mac: uplink_mac(0),
+        dst_mac: uplink_mac(1),
+        src: from,
+        dst: to,
+        vni,
+        ttl: 64,
+    })
+    .expect("one family");
+    let mut frame = vec![0; template.len()];
+    frame.extend(inner);
+    template.write(&mut frame, 50_000, tos).expect("fits");
+    frame
+}
+
+fn syn(bed: &Bed) -> Headers {
+    let l4 = Layer4::Tcp {
+        sport: 40_000,
+        dport: 80,
+        flags: SYN,
+        seq: 1,
+        ack: 0,
+    };
+    Talk::new("a", "c").headers(bed, false, l4)
+}
+
+#[test]
+fn only_known_tunnels_and_inner_sources_that_live_there() {
+    let mut bed = Bed::new();
+    let good = syn(&bed);
+    let (b6, c) = (bed.place("b"), bed.place("c"));
+    let foreign = addr_of(&bed, "d");
+    let other = vtep(7);
+    let inner = |h: Headers| build(&h, 0);
+    let vtep_of = |n| vtep(n);
+    for (what, frame, want) in [
+        (
+            "good",
+            tunnel(vtep_of(0), vtep_of(1), BLUE, 0, &inner(good)),
+            None,
+        ),
+        (
+            "stranger",
+            tunnel(other, vtep_of(1), BLUE, 0, &inner(good)),
+            Some(DropReason::UnknownTunnel),
+        ),
+        (
+            "not to this VTEP",
+            tunnel(vtep_of(0), other, BLUE, 0, &inner(good)),
+            Some(DropReason::UnknownTunnel),
+        ),
+        (
+            "unknown VNI",
+            tunnel(vtep_of(0), vtep_of(1), 999, 0, &inner(good)),
+            Some(DropReason::UnknownTunnel),
+        ),
+        (
+            "the source lives here",
+            tunnel(
+                vtep_of(0),
+                vtep_of(1),
+                BLUE,
+                0,
+                &inner(Headers {
+                    src: foreign,
+                    ..good
+                }),
+            ),
+            Some(DropReason::WrongVtep),
+        ),
+        (
+            "nobody's source",
+            tunnel(
+                vtep_of(0),
+                vtep_of(1),
+                BLUE,
+                0,
+                &inner(Headers {
+                    src: Addr::from_v4([10, 0, 1, 99]),
+                    ..good
+                }),
+            ),
+            Some(DropReason::WrongVtep),
+        ),
+        (
+            "back to the wire",
+            tunnel(
+                vtep_of(0),
+                vtep_of(1),
+                BLUE,
+                0,
+                &inner(Headers {
+                    dst: b6.ip(false),
+                    ..good
+                }),
+            ),
+            Some(DropReason::Reflected),
+        ),
+        (
+            "to nobody",
+            tunnel(
+                vtep_of(0),
+                vtep_of(1),
+                BLUE,
+                0,
+                &inner(Headers {
+                    dst: Addr::from_v4([10, 0, 1, 99]),
+                    ..good
+                }),
+            ),
+            Some(DropReason::NoRoute),
+        ),
+        (
+            "tagged inside",
+            tunnel(
+                vtep_of(0),
+                vtep_of(1),
+                BLUE,
+                0,
+                &inner(Headers { vlan: 5, ..good }),
+            ),
+            Some(DropReason::Malformed),
+        ),
+        (
+            "no tunnel",
+            build(
+                &Headers {
+                    dst: vtep(1),
+                    ..good
+                },
+                0,
+            ),
+            Some(DropReason::NotForUs),
+        ),
+    ] {
+        let fate = bed.arrive(1, UPLINK, &frame);
+        assert_eq!(fate.reason(), want, "{what}: {fate:?}");
+        bed.check();
+    }
+    let _ = c;
+}
+
+fn addr_of(bed: &Bed, name: &str) -> Addr {
+    bed.place(name).ip(false)
+}
+
+#[test]
+fn a_connection_may_change_its_path_but_not_begin_on_a_wrong_one() {
+    // b's address is mapped to node 0; a second VTEP is known, too.
+    let mut bed = Bed::new();
+    let second = vtep(5);
+    for vni in [BLUE, RED] {
+        bed.write(
+            1,
+            Op::Insert,
+            Entry::Underlay {
+                src_vtep: second,
+                dst_vtep: vtep(1),
+                vni,
+                decap_vni: vni,
+            },
+        );
+    }
+    let inner = build(&syn(&bed), 0);
+    let frame = tunnel(second, vtep(1), BLUE, 0, &inner);
+    let fate = bed.arrive(1, UPLINK, &frame);
+    assert_eq!(fate.reason(), Some(DropReason::WrongVtep));
+    Talk::new("a", "c").open(&mut bed);
+    let l4 = Layer4::Tcp {
+        sport: 40_000,
+        dport: 80,
+        flags: 16,
+        seq: 1001,
+        ack: 5001,
+    };
+    let inner = build(&Talk::new("a", "c").headers(&bed, false, l4), 10);
+    let fate = bed.arrive(1, UPLINK, &tunnel(second, vtep(1), BLUE, 0, &inner));
+    assert_eq!(fate.at(), "c");
+}
+
+#[test]
+fn congestion_on_the_underlay_is_told_inside_or_dropped() {
+    let mut bed = Bed::new();
+    let mut inner = build(&syn(&bed), 0);
+    let frame = tunnel(vtep(0), vtep(1), BLUE, 3, &inner);
+    assert_eq!(
+        bed.arrive(1, UPLINK, &frame).reason(),
+        Some(DropReason::Congested)
+    );
+    // ECN-capable: ECT(0), with the checksum brought along.
+    let old = u16::from_be_bytes([inner[14], inner[15]]);
+    let sum = u16::from_be_bytes([inner[24], inner[25]]);
+    inner[15] |= 2;
+    let sum = penstock_flow::checksum::update(sum, old, old | 2);
+    inner[24..26].copy_from_slice(&sum.to_be_bytes());
+    let frame = tunnel(vtep(0), vtep(1), BLUE, 3, &inner);
+    let fate = bed.arrive(1, UPLINK, &frame);
+    crate::bed::frames::read(fate.frame());
+    assert_eq!(fate.frame()[15] & 3, 3);
+}
+
+#[test]
+fn a_port_speaks_for_itself_only() {
+    let mut bed = Bed::new();
+    let (a, c) = (bed.place("a"), bed.place("c"));
+    let good = syn(&bed);
+    for (what, h, want) in [
+        ("good", good, None),
+        (
+            "c's IP",
+            Headers {
+                src: bed.place("b").ip(false),
+                ..good
+            },
+            Some(DropReason::Spoofed),
+        ),
+        (
+            "c's MAC",
+            Headers {
+                src_mac: c.mac,
+                ..good
+            },
+            Some(DropReason::Spoofed),
+        ),
+        (
+            "the other family's address",
+            Headers {
+                src: c.ip(true),
+                dst: c.ip(true),
+                ..good
+            },
+            Some(DropReason::Spoofed),
+        ),
+        (
+            "another VLAN",
+            Headers { vlan: 11, ..good },
+            Some(DropReason::UnknownPort),
+        ),
+        (
+            "to everyone",
+            Headers {
+                dst_mac: Mac::BROADCAST,
+                ..good
+            },
+            Some(DropReason::Multicast),
+        ),
+        (
+            "to a group",
+            Headers {
+                dst: Addr::from_v4([224, 0, 0, 251]),
+                ..good
+            },
+            Some(DropReason::Multicast),
+        ),
+        (
+            "to itself",
+            Headers {
+                dst: a.ip(false),
+                ..good
+            },
+            Some(DropReason::NoRoute),
+        ),
+    ] {
+        let fate = bed.send("a", &build(&h, 0));
+        assert_eq!(fate.reason(), want, "{what}: {fate:?}");
+    }
+    // A device port that nobody is bound to.
+    let fate = bed.arrive(0, 33, &build(&good, 0));
+    assert_eq!(fate.reason(), Some(DropReason::UnknownPort));
+    let fate = bed.arrive(0, 9999, &build(&good, 0));
+    assert_eq!(fate.reason(), Some(DropReason::UnknownPort));
+}
+
+#[test]
+fn a_next_hop_that_is_gone_is_no_route_and_no_panic() {
+    let mut bed = Bed::new();
+    let talk = Talk::new("a", "c");
+    talk.open(&mut bed);
+    let id = hop_to(1) + BLUE;
+    let mut hop = None;
+    bed.nodes[0].engine.visit_entries(
+        crate::bed::world::DEVICE,
+        penstock_engine::nic::Table::Nexthop,
+        &mut |e, _| {
+            if let Entry::Nexthop { id: found, hop: h } = e
+                && *found == id
+            {
+                hop = Some(*h);
+            }
+        },
+    );
+    let hop = hop.expect("was written");
+    bed.write(0, Op::Delete, Entry::Nexthop { id, hop });
+    assert_eq!(
+        talk.data(&mut bed, false).reason(),
+        Some(DropReason::NoRoute)
+    );
+    bed.write(0, Op::Insert, Entry::Nexthop { id, hop });
+    bed.tick();
+    assert_eq!(talk.data(&mut bed, false).at(), "c");
+    let host = Prefix::new(addr_of(&bed, "c"), 128).expect("a host");
+    let mapping = Entry::Mapping {
+        vni: BLUE,
+        dst: host,
+        nexthop: id,
+    };
+    bed.write(0, Op::Delete, mapping);
+    assert_eq!(
+        talk.data(&mut bed, false),
+        Fate::Dropped {
+            node: 0,
+            reason: DropReason::NoRoute
+        }
+    );
+}
