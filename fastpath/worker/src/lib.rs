@@ -1,12 +1,19 @@
 //! The Penstock worker: one per node, the node's slow path and its NICs' agent.
 //!
 //! * [`config`]: what an operator decides;
-//! * [`mailbox`]: how control threads reach a polling thread;
+//! * [`worker`]: everything put together;
+//! * [`agent`]: what the controller talks to;
 //! * [`policy`]: from messages to the model that the engine judges by;
+//! * [`ports`]: which host interface is which device port;
+//! * [`lcore`]: the polling thread, and [`mailbox`], how it is reached;
 //! * [`snapshot`]: what survives a restart.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod config;
+pub mod lcore;
 pub mod mailbox;
 pub mod policy;
+pub mod ports;
 pub mod snapshot;
+pub mod worker;

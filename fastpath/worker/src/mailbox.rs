@@ -4,8 +4,8 @@
 //! result comes back to the caller, who drops whatever is to be dropped. A job
 //! that waits for the queue or for the polling thread never blocks that thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -25,11 +25,14 @@ pub struct Sender<T> {
 struct Shared<T> {
     jobs: Mutex<rtrb::Producer<Job<T>>>,
     overflows: AtomicU64,
+    /// The receiver is gone; changes under the lock of `jobs` only.
+    closed: AtomicBool,
 }
 
-/// The polling side.
+/// The polling side. When it goes, whoever still waits hears of it.
 pub struct Receiver<T> {
     jobs: rtrb::Consumer<Job<T>>,
+    shared: Arc<Shared<T>>,
 }
 
 /// Why a job brought no result.
@@ -50,8 +53,13 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         jobs: Mutex::new(producer),
         overflows: AtomicU64::new(0),
+        closed: AtomicBool::new(false),
     });
-    (Sender { shared }, Receiver { jobs: consumer })
+    let receiver = Receiver {
+        jobs: consumer,
+        shared: Arc::clone(&shared),
+    };
+    (Sender { shared }, receiver)
 }
 
 impl<T> Sender<T> {
@@ -97,12 +105,8 @@ impl<T> Sender<T> {
     }
 
     fn push(&self, job: Job<T>) -> Result<Result<(), Job<T>>, MailboxError> {
-        let mut jobs = self
-            .shared
-            .jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if jobs.is_abandoned() {
+        let mut jobs = self.shared.lock();
+        if self.shared.closed.load(Ordering::Relaxed) {
             return Err(MailboxError::Gone);
         }
         match jobs.push(job) {
@@ -112,6 +116,12 @@ impl<T> Sender<T> {
                 Ok(Err(job))
             }
         }
+    }
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, rtrb::Producer<Job<T>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,6 +135,18 @@ impl<T> Receiver<T> {
             }
         }
         most
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // Under the lock, so that no job enters behind the last look.
+        let shared = Arc::clone(&self.shared);
+        let _jobs = shared.lock();
+        shared.closed.store(true, Ordering::Relaxed);
+        while let Ok(job) = self.jobs.pop() {
+            drop(job);
+        }
     }
 }
 

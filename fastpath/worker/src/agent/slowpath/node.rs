@@ -1,0 +1,363 @@
+//! The node's policy and ports: what is in force, kept on disk, and attached.
+//!
+//! One lock orders all changes. A policy is on disk before it is in force, so that a
+//! restart never brings back what a newer one had revoked.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use penstock_rules::Ruleset;
+use penstock_rules::model::Policy;
+use penstock_slowpath_api::v1;
+use tokio::sync::{Mutex, watch};
+use tonic::Status;
+
+use crate::lcore::Handle;
+use crate::mailbox::MailboxError;
+use crate::policy::{self, UpdateError};
+use crate::ports::{Attachments, State as PortState};
+use crate::snapshot::{SnapshotError, Store};
+
+const POLICY: &str = "policy";
+const PORTS: &str = "ports";
+
+/// What does not change while the worker runs.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The node's name.
+    pub node: String,
+    /// Polling threads.
+    pub lcores: u32,
+    /// The NICs, as the schema puts them.
+    pub nics: Vec<v1::NicInfo>,
+}
+
+/// See the module's contract.
+#[derive(Debug)]
+pub struct Node {
+    facts: Facts,
+    lcore: Handle,
+    store: Arc<Store>,
+    state: Mutex<Attachments>,
+    /// Written under the lock of `state` only.
+    ruleset: StdMutex<Option<Arc<Ruleset>>>,
+    /// Goes up with each stream; the newest may change the policy.
+    newest: watch::Sender<u64>,
+    /// Told when a port came or went by itself.
+    attachments: watch::Sender<()>,
+}
+
+/// Device port numbers, kept over a restart.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PortsFile {
+    /// Each interface once.
+    #[prost(message, repeated, tag = "1")]
+    pub numbers: Vec<Number>,
+}
+
+/// An interface's device port.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Number {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub interface: String,
+    /// Its number.
+    #[prost(uint32, tag = "2")]
+    pub device_port: u32,
+}
+
+impl PortsFile {
+    /// The numbers kept in `store`.
+    ///
+    /// # Errors
+    /// The data directory fails.
+    pub fn load(store: &Store) -> Result<Vec<(String, u32)>, SnapshotError> {
+        let file: Self = store.load_or_start_closed(PORTS)?.unwrap_or_default();
+        let numbers = file.numbers.into_iter();
+        Ok(numbers.map(|n| (n.interface, n.device_port)).collect())
+    }
+}
+
+/// Why a node could not resume.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// Its files.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The polling thread.
+    #[error(transparent)]
+    Mailbox(#[from] MailboxError),
+}
+
+impl Node {
+    /// The node as its files describe it: the last accepted policy is in force and its
+    /// ports are attached when this returns. A policy that cannot be used is set
+    /// aside, and the node starts closed.
+    ///
+    /// # Errors
+    /// The data directory or the polling thread fail.
+    pub async fn resume(
+        facts: Facts,
+        lcore: Handle,
+        store: Arc<Store>,
+        attachments: Attachments,
+    ) -> Result<Self, ResumeError> {
+        let node = Self {
+            facts,
+            lcore,
+            store,
+            state: Mutex::new(attachments),
+            ruleset: StdMutex::new(None),
+            newest: watch::Sender::new(0),
+            attachments: watch::Sender::new(()),
+        };
+        let kept: Option<v1::PolicyUpdate> = node.store.load_or_start_closed(POLICY)?;
+        let Some(kept) = kept else {
+            return Ok(node);
+        };
+        match node.compile(&Policy::default(), kept) {
+            Ok(ruleset) => {
+                tracing::info!(
+                    generation = ruleset.generation(),
+                    ports = ruleset.policy().ports.len(),
+                    "policy resumed from disk"
+                );
+                let mut attachments = node.state.lock().await;
+                node.enforce(Arc::new(ruleset)).await?;
+                node.reconcile(&mut attachments).await;
+            }
+            Err(answer) => node.store.quarantine(POLICY, &answer.message)?,
+        }
+        Ok(node)
+    }
+
+    /// Towards the polling thread.
+    #[must_use]
+    pub fn lcore(&self) -> &Handle {
+        &self.lcore
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn ruleset(&self) -> Option<Arc<Ruleset>> {
+        self.ruleset
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// What `GetNode` answers.
+    #[must_use]
+    pub fn info(&self) -> v1::NodeInfo {
+        v1::NodeInfo {
+            node: self.facts.node.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            lcores: self.facts.lcores,
+            nics: self.facts.nics.clone(),
+            generation: self.generation(),
+        }
+    }
+
+    fn generation(&self) -> u64 {
+        self.ruleset().map_or(0, |ruleset| ruleset.generation())
+    }
+
+    /// A stream begins: older ones may not change the policy any more. Its number.
+    pub fn begin(&self) -> u64 {
+        let mut mine = 0;
+        self.newest.send_modify(|newest| {
+            *newest += 1;
+            mine = *newest;
+        });
+        mine
+    }
+
+    /// The number of the newest stream.
+    #[must_use]
+    pub fn newest(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    /// Told when a port came or went by itself.
+    #[must_use]
+    pub fn attachments(&self) -> watch::Receiver<()> {
+        self.attachments.subscribe()
+    }
+
+    /// Takes an update from the stream with this number, to its end even if the stream
+    /// does not last so long.
+    ///
+    /// # Errors
+    /// There is a newer stream, or the polling thread has ended.
+    pub async fn update(
+        self: Arc<Self>,
+        stream: u64,
+        update: v1::PolicyUpdate,
+    ) -> Result<v1::PolicyStatus, Status> {
+        tokio::spawn(async move {
+            let mut attachments = self.state.lock().await;
+            if *self.newest.borrow() != stream {
+                return Err(displaced());
+            }
+            self.take(&mut attachments, update).await
+        })
+        .await
+        .unwrap_or_else(|error| Err(Status::internal(format!("the agent failed: {error}"))))
+    }
+
+    async fn take(
+        self: &Arc<Self>,
+        attachments: &mut Attachments,
+        update: v1::PolicyUpdate,
+    ) -> Result<v1::PolicyStatus, Status> {
+        let node = Arc::clone(self);
+        let before = self.ruleset();
+        // Compiling and writing take as long as the policy is large.
+        let prepared = tokio::task::spawn_blocking(move || {
+            let none = Policy::default();
+            let current = before.as_deref().map_or(&none, Ruleset::policy);
+            let ruleset = node.compile(current, update)?;
+            let kept = node
+                .store
+                .save(POLICY, &policy::encode::snapshot(ruleset.policy()));
+            Ok((Arc::new(ruleset), kept))
+        })
+        .await
+        .map_err(|error| Status::internal(format!("the agent failed: {error}")))?;
+        let (ruleset, kept) = match prepared {
+            Ok(prepared) => prepared,
+            Err(answer) => return Ok(answer),
+        };
+        let generation = ruleset.generation();
+        self.enforce(ruleset)
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        self.reconcile(attachments).await;
+        let message = match kept {
+            Ok(()) => String::new(),
+            Err(error) => {
+                tracing::error!(%error, generation, "policy is in force, but not kept");
+                format!("in force, but a restart would bring the policy before it: {error}")
+            }
+        };
+        tracing::info!(generation, "policy in force");
+        Ok(self.in_force(attachments, message))
+    }
+
+    /// The state of everything, unasked.
+    pub async fn status(&self) -> v1::PolicyStatus {
+        let attachments = self.state.lock().await;
+        self.in_force(&attachments, String::new())
+    }
+
+    /// Looks after ports: to be called now and then.
+    pub async fn look_after_ports(&self) {
+        let mut attachments = self.state.lock().await;
+        if self.reconcile(&mut attachments).await {
+            self.attachments.send_replace(());
+        }
+    }
+
+    /// Detaches all ports, uplinks included.
+    pub async fn close(&self) {
+        self.state.lock().await.close().await;
+    }
+
+    /// The policy that `update` makes of `current`, or the answer that refuses it.
+    fn compile(
+        &self,
+        current: &Policy,
+        update: v1::PolicyUpdate,
+    ) -> Result<Ruleset, v1::PolicyStatus> {
+        let generation = update.generation;
+        let answer = |result: v1::policy_status::Result, message: String| v1::PolicyStatus {
+            generation,
+            result: result.into(),
+            message,
+            attachments: Vec::new(),
+        };
+        let refused = |message| answer(v1::policy_status::Result::Refused, message);
+        let next = policy::apply(current, update).map_err(|error| match error {
+            UpdateError::Resync(_) => answer(v1::policy_status::Result::Resync, error.to_string()),
+            UpdateError::Invalid(_) | UpdateError::Generation { .. } => refused(error.to_string()),
+        })?;
+        for port in next.ports.values() {
+            if !self
+                .facts
+                .nics
+                .iter()
+                .any(|nic| nic.device_id == port.device_id)
+            {
+                return Err(refused(format!(
+                    "port {}: device_id {} is no NIC of this node",
+                    port.name, port.device_id
+                )));
+            }
+        }
+        Ruleset::compile(next).map_err(|error| refused(error.to_string()))
+    }
+
+    async fn enforce(&self, ruleset: Arc<Ruleset>) -> Result<(), MailboxError> {
+        let for_lcore = Arc::clone(&ruleset);
+        self.lcore
+            .call(move |core| core.set_policy(for_lcore))
+            .await?;
+        *self.ruleset.lock().unwrap_or_else(PoisonError::into_inner) = Some(ruleset);
+        Ok(())
+    }
+
+    /// Attaches what the policy names; returns whether anything changed.
+    async fn reconcile(&self, attachments: &mut Attachments) -> bool {
+        let wanted: BTreeSet<String> = self.ruleset().map_or_else(BTreeSet::new, |ruleset| {
+            let ports = ruleset.policy().ports.values();
+            ports.map(|port| port.attachment.clone()).collect()
+        });
+        let before = attachments.numbers().clone();
+        let changed = attachments.reconcile(&wanted).await;
+        if *attachments.numbers() != before {
+            let numbers = attachments.numbers().iter();
+            let file = PortsFile {
+                numbers: numbers
+                    .map(|(interface, device_port)| Number {
+                        interface: interface.to_owned(),
+                        device_port,
+                    })
+                    .collect(),
+            };
+            let store = Arc::clone(&self.store);
+            let saved = tokio::task::spawn_blocking(move || store.save(PORTS, &file)).await;
+            if let Ok(Err(error)) = saved {
+                tracing::error!(%error, "device port numbers are not kept: a restart may change them");
+            }
+        }
+        changed
+    }
+
+    fn in_force(&self, attachments: &Attachments, message: String) -> v1::PolicyStatus {
+        let ruleset = self.ruleset();
+        let ports = ruleset.iter().flat_map(|ruleset| &ruleset.policy().ports);
+        let attachments = ports.map(|(id, port)| {
+            let (device_port, error) = match attachments.states().get(&port.attachment) {
+                Some(PortState::Attached { device_port, .. }) => (*device_port, String::new()),
+                Some(PortState::Failed(why)) => (0, why.clone()),
+                None => (0, "not looked at yet".to_owned()),
+            };
+            v1::Attachment {
+                port_id: *id,
+                device_port,
+                error,
+            }
+        });
+        v1::PolicyStatus {
+            generation: self.generation(),
+            result: v1::policy_status::Result::InForce.into(),
+            message,
+            attachments: attachments.collect(),
+        }
+    }
+}
+
+/// The end of a stream that is not the newest.
+pub(super) fn displaced() -> Status {
+    Status::aborted("a newer SyncPolicy stream has taken over")
+}

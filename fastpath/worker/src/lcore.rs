@@ -1,0 +1,136 @@
+//! A polling thread and what it owns: one engine, and the queues of every port.
+//!
+//! [`run`] goes round: waiting jobs, then for each port a burst received, decided on
+//! with one reading of the clock, and sent; then what the engine itself wants sent. On a
+//! packet's way nothing is allocated, locked or logged; what a queue does not
+//! take is counted and dropped.
+//!
+//! Everything else reaches the thread as a job in its [`mailbox`](crate::mailbox), and
+//! what a job replaces goes back with its answer, to be dropped elsewhere.
+
+mod clock;
+mod forward;
+mod idle;
+mod queries;
+mod wire;
+
+use std::sync::Arc;
+
+use dpdk::Mempool;
+use penstock_engine::{Engine, Outbox, Retired};
+use penstock_rules::Ruleset;
+
+pub use clock::Clock;
+pub use queries::{Drops, FlowFilter, FlowRow};
+pub use wire::{AddError, Lost, Queues};
+
+use crate::mailbox::{Receiver, Sender};
+use idle::Idle;
+use wire::Wire;
+
+/// How control threads reach it.
+pub type Handle = Sender<Core>;
+
+/// Nanoseconds between two looks at the engine's timers.
+const TICK: u64 = 1_000_000;
+/// Jobs run between two rounds over the ports.
+const JOBS: usize = 16;
+
+/// What a polling thread owns.
+#[derive(Debug)]
+pub struct Core {
+    /// The datapath.
+    pub engine: Engine,
+    /// The clock that the engine's times are of.
+    pub clock: Clock,
+    outbox: Outbox,
+    /// For frames that the engine originates; `None` without DPDK.
+    pool: Option<Mempool>,
+    wire: Wire,
+    /// Policies that nothing refers to any more, to be dropped elsewhere.
+    retired: rtrb::Producer<Retired>,
+    stop: bool,
+}
+
+/// Where replaced policies come out, to be dropped; empty it now and then.
+pub type Attic = rtrb::Consumer<Retired>;
+
+/// Replaced policies that may wait to be dropped.
+const ATTIC: usize = 64;
+
+impl Core {
+    /// Without ports. `max_device_ports` is the engine's.
+    #[must_use]
+    pub fn new(
+        engine: Engine,
+        clock: Clock,
+        pool: Option<Mempool>,
+        max_device_ports: u32,
+    ) -> (Self, Attic) {
+        let (retired, attic) = rtrb::RingBuffer::new(ATTIC);
+        let core = Self {
+            engine,
+            clock,
+            outbox: Outbox::new(),
+            pool,
+            wire: Wire::new(max_device_ports),
+            retired,
+            stop: false,
+        };
+        (core, attic)
+    }
+
+    /// Puts a policy in force, from the next packet on.
+    pub fn set_policy(&mut self, ruleset: Arc<Ruleset>) {
+        if let Some(old) = self.engine.set_policy(self.clock.now(), ruleset) {
+            self.retire(old);
+        }
+    }
+
+    fn retire(&mut self, old: Retired) {
+        // The attic is emptied many times as fast as policies change; should it be
+        // full all the same, forwarding pays for dropping one.
+        drop(self.retired.push(old));
+    }
+
+    /// Begins to poll a device port.
+    ///
+    /// # Errors
+    /// The number cannot be used.
+    pub fn add_port(&mut self, number: u32, queues: Box<dyn Queues>) -> Result<(), AddError> {
+        self.wire.add(number, queues)
+    }
+
+    /// Ends polling a device port; its queues go back to whoever added them.
+    pub fn remove_port(&mut self, number: u32) -> Option<Box<dyn Queues>> {
+        self.wire.remove(number)
+    }
+
+    /// Frames lost behind the engine's decision.
+    #[must_use]
+    pub fn lost(&self) -> Lost {
+        self.wire.lost
+    }
+
+    /// Ends [`run`] after this job.
+    pub fn stop(&mut self) {
+        self.stop = true;
+    }
+}
+
+/// Polls until a job says stop. Returns what it owned, to be dropped elsewhere.
+pub fn run(mut core: Core, mut mailbox: Receiver<Core>) -> Core {
+    let mut idle = Idle::new(core.clock.now());
+    let mut next_tick = 0;
+    while !core.stop {
+        let jobs = mailbox.run(&mut core, JOBS);
+        let frames = core.poll();
+        let now = core.clock.now();
+        if now >= next_tick {
+            core.tick(now);
+            next_tick = now + TICK;
+        }
+        idle.rest(now, jobs + frames > 0);
+    }
+    core
+}

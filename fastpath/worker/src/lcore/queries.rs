@@ -1,0 +1,112 @@
+//! What control threads ask a polling thread. The answers are bounded, so that
+//! forwarding pauses for microseconds and not for as long as a table is large.
+
+use penstock_engine::counters::Traffic;
+use penstock_engine::nic::{FlowEntry, Table};
+use penstock_engine::record::{DropRecord, FlowRecord};
+use penstock_flow::{DropReason, Tuple};
+use penstock_rules::model::{PortId, Vni};
+
+use super::Core;
+
+impl Core {
+    /// Every entry of a NIC's flow table.
+    #[must_use]
+    pub fn flow_entries(&self, device_id: u32) -> Vec<FlowEntry> {
+        let used = self.engine.occupancy(device_id, Table::Flow).unwrap_or(0);
+        let mut rows = Vec::with_capacity(used as usize);
+        self.engine
+            .visit_flow_entries(self.clock.now(), device_id, &mut |row| rows.push(*row));
+        rows
+    }
+
+    /// Connections.
+    #[must_use]
+    pub fn flows(&self, filter: FlowFilter) -> Vec<FlowRow> {
+        let mut rows = Vec::new();
+        if filter.limit == 0 {
+            return rows;
+        }
+        self.engine
+            .visit_flows(self.clock.now(), filter.port, &mut |record| {
+                rows.push(FlowRow::from(record));
+                rows.len() < filter.limit
+            });
+        rows
+    }
+
+    /// Counters, and the newest drops of one port or of all.
+    #[must_use]
+    pub fn drops(&self, port: Option<PortId>, limit: usize) -> Drops {
+        let counters = self.engine.counters();
+        let lost = self.lost();
+        let count = |reason: DropReason| match reason {
+            DropReason::TxFull => counters.dropped(reason) + lost.tx_full,
+            _ => counters.dropped(reason),
+        };
+        Drops {
+            counters: DropReason::ALL.iter().map(|r| (*r, count(*r))).collect(),
+            records: self
+                .engine
+                .drops()
+                .filter(|record| port.is_none_or(|port| port == record.port))
+                .take(limit)
+                .copied()
+                .collect(),
+            now: self.clock.now(),
+        }
+    }
+}
+
+/// Which connections are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowFilter {
+    /// Those of one port; `None`: of all.
+    pub port: Option<PortId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A connection, as it was when asked.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "as in `FlowRecord`")]
+pub struct FlowRow {
+    pub port: PortId,
+    pub vni: Vni,
+    pub tuple: Tuple,
+    pub ingress: bool,
+    pub state: &'static str,
+    pub slow: Traffic,
+    pub nic: Traffic,
+    pub offloaded: bool,
+    pub rule: String,
+    pub idle_ns: u64,
+}
+
+/// Counters and recent drops.
+#[derive(Clone, Debug)]
+pub struct Drops {
+    /// Each reason with its count; none is left out.
+    pub counters: Vec<(DropReason, u64)>,
+    /// Newest first.
+    pub records: Vec<DropRecord>,
+    /// When they were read.
+    pub now: u64,
+}
+
+impl From<&FlowRecord<'_>> for FlowRow {
+    fn from(record: &FlowRecord<'_>) -> Self {
+        Self {
+            port: record.port,
+            vni: record.vni,
+            tuple: record.tuple,
+            ingress: record.ingress,
+            state: record.state,
+            slow: record.slow,
+            nic: record.nic,
+            offloaded: record.offloaded,
+            rule: record.rule.to_owned(),
+            idle_ns: record.idle_ns,
+        }
+    }
+}

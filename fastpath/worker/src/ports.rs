@@ -1,0 +1,132 @@
+//! Device ports: which host interface or DPDK device each number stands for.
+//!
+//! Uplinks have the numbers 1 to 16, in the order of their NICs' device ids; interfaces
+//! that policy attaches have those from 17 on. An interface keeps its number as long
+//! as policy names it, over restarts too, because the controller's tables name it.
+//!
+//! An interface that is missing, or goes away, is an error in its port's status; it is
+//! attached as soon as it is there (again).
+
+mod attachments;
+pub mod dpdk;
+mod links;
+pub mod memory;
+mod numbers;
+
+use std::fmt;
+
+use penstock_flow::Mac;
+
+pub use attachments::{Attached, Attachments, State};
+pub use links::{Link, Links};
+pub use numbers::{FIRST_ATTACHMENT, Numbers};
+
+use crate::config::Uplink;
+use crate::lcore::Queues;
+
+/// Where frames come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A kernel interface, through a packet socket.
+    Interface(String),
+    /// A DPDK device.
+    Devargs(String),
+}
+
+impl From<&Uplink> for Source {
+    fn from(uplink: &Uplink) -> Self {
+        match uplink {
+            Uplink::Devargs(devargs) => Self::Devargs(devargs.clone()),
+            Uplink::Interface(name) => Self::Interface(name.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interface(name) => write!(f, "interface {name}"),
+            Self::Devargs(devargs) => write!(f, "device {devargs}"),
+        }
+    }
+}
+
+/// A device port, ready to be polled.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its own address.
+    pub mac: Mac,
+    /// Bytes of an IP packet that it carries.
+    pub mtu: u16,
+    /// To be polled by one lcore, and to come back before the port is closed.
+    pub queues: Box<dyn Queues>,
+}
+
+/// Why a port is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The host has no such interface.
+    #[error(
+        "there is no interface {0} in the worker's network namespace; create it or move it there"
+    )]
+    NoInterface(String),
+    /// The operator's list does not hold it.
+    #[error(
+        "interface {0} matches no pattern of attachments.allow; add one, or attach another interface"
+    )]
+    NotAllowed(String),
+    /// It is an uplink.
+    #[error("interface {0} is an uplink of this node; attach another interface")]
+    IsUplink(String),
+    /// Its name is none.
+    #[error("{0:?} is no interface's name: 1 to 15 characters, without spaces, '/', ':' and ','")]
+    BadName(String),
+    /// The kernel's answer about the interface.
+    #[error("interface {interface}: {operation} failed: {reason}")]
+    Kernel {
+        /// Which.
+        interface: String,
+        /// What was tried.
+        operation: &'static str,
+        /// What the kernel says.
+        reason: String,
+    },
+    /// Its frames do not fit.
+    #[error("interface {interface} has MTU {mtu}; buffers carry at most {most}: lower it")]
+    Mtu {
+        /// Which.
+        interface: String,
+        /// What it has.
+        mtu: u32,
+        /// What fits.
+        most: u16,
+    },
+    /// All numbers are in use.
+    #[error("all {0} device ports are in use; detach some")]
+    NoNumber(u32),
+    /// The driver.
+    #[error(transparent)]
+    Driver(#[from] ::dpdk::Error),
+    /// The polling thread.
+    #[error(transparent)]
+    Mailbox(#[from] crate::mailbox::MailboxError),
+    /// The polling thread's table of ports.
+    #[error(transparent)]
+    Add(#[from] crate::lcore::AddError),
+    /// A control thread failed.
+    #[error("the control thread failed: {0}")]
+    Control(String),
+}
+
+/// Makes device ports.
+#[tonic::async_trait]
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// The interface, if the host has it.
+    async fn link(&self, interface: &str) -> Result<Option<Link>, PortError>;
+
+    /// Opens a port under a number that is not open.
+    async fn open(&self, device_port: u32, source: &Source) -> Result<Opened, PortError>;
+
+    /// Closes a port whose queues are gone.
+    async fn close(&self, device_port: u32) -> Result<(), PortError>;
+}

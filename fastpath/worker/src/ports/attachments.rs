@@ -1,0 +1,254 @@
+//! The interfaces that are device ports now, and those that should be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Backend, Numbers, Opened, PortError, Source};
+use crate::config;
+use crate::lcore::{AddError, Handle};
+
+/// What is known of a port that should be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is polled.
+    Attached {
+        /// Its number.
+        device_port: u32,
+        /// The kernel's index of the interface behind it.
+        link: u32,
+    },
+    /// It is not there, and why.
+    Failed(String),
+}
+
+/// An uplink, polled.
+#[derive(Debug)]
+pub struct Attached {
+    /// Its number.
+    pub device_port: u32,
+    /// Its own address.
+    pub mac: penstock_flow::Mac,
+    /// Bytes of an IP packet that it carries.
+    pub mtu: u16,
+}
+
+/// Keeps what is polled equal to what is wanted.
+#[derive(Debug)]
+pub struct Attachments {
+    backend: Arc<dyn Backend>,
+    lcore: Handle,
+    allow: config::Attachments,
+    numbers: Numbers,
+    uplinks: BTreeMap<u32, Source>,
+    states: BTreeMap<String, State>,
+    /// The interfaces behind uplinks, and their state.
+    uplink_states: BTreeMap<u32, State>,
+}
+
+impl Attachments {
+    /// Nothing is attached yet.
+    #[must_use]
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        lcore: Handle,
+        allow: config::Attachments,
+        numbers: Numbers,
+    ) -> Self {
+        Self {
+            backend,
+            lcore,
+            allow,
+            numbers,
+            uplinks: BTreeMap::new(),
+            states: BTreeMap::new(),
+            uplink_states: BTreeMap::new(),
+        }
+    }
+
+    /// Attaches an uplink for good.
+    ///
+    /// # Errors
+    /// It cannot be opened or polled.
+    pub async fn add_uplink(
+        &mut self,
+        device_port: u32,
+        source: Source,
+    ) -> Result<Attached, PortError> {
+        let (opened, link) = self.attach(device_port, &source).await?;
+        self.uplinks.insert(device_port, source);
+        let state = State::Attached { device_port, link };
+        self.uplink_states.insert(device_port, state);
+        Ok(opened)
+    }
+
+    /// Attaches and detaches until exactly `wanted` is attached, as far as the host has it;
+    /// uplinks whose interface was made anew are attached again. Returns whether any
+    /// state has changed. Cheap when nothing has: a question to the kernel for each.
+    pub async fn reconcile(&mut self, wanted: &BTreeSet<String>) -> bool {
+        let before = self.states.clone();
+        self.reconcile_uplinks().await;
+        let gone: Vec<_> = self
+            .states
+            .keys()
+            .filter(|name| !wanted.contains(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            if let Some(State::Attached { device_port, .. }) = self.states.remove(&name) {
+                self.detach(device_port, &name).await;
+            }
+            self.numbers.release(&name);
+        }
+        for name in wanted {
+            let state = match self.want(name).await {
+                Ok(state) => state,
+                Err(error) => State::Failed(error.to_string()),
+            };
+            match (self.states.get(name), &state) {
+                (old, State::Failed(why)) if old != Some(&state) => {
+                    tracing::warn!(interface = name, why, "port is not attached");
+                }
+                (old, State::Attached { device_port, .. }) if old != Some(&state) => {
+                    tracing::info!(interface = name, device_port, "port is attached");
+                }
+                _ => {}
+            }
+            self.states.insert(name.clone(), state);
+        }
+        self.states != before
+    }
+
+    /// What is known of each wanted interface.
+    #[must_use]
+    pub fn states(&self) -> &BTreeMap<String, State> {
+        &self.states
+    }
+
+    /// Numbers to be kept over a restart.
+    #[must_use]
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// Detaches everything.
+    pub async fn close(&mut self) {
+        self.reconcile(&BTreeSet::new()).await;
+        for (device_port, source) in std::mem::take(&mut self.uplinks) {
+            self.detach(device_port, &source.to_string()).await;
+        }
+    }
+
+    async fn want(&mut self, name: &str) -> Result<State, PortError> {
+        if !config::Pattern::is_interface(name) {
+            return Err(PortError::BadName(name.to_owned()));
+        }
+        let interface = Source::Interface(name.to_owned());
+        if self.uplinks.values().any(|uplink| *uplink == interface) {
+            return Err(PortError::IsUplink(name.to_owned()));
+        }
+        if !self.allow.allows(name) {
+            return Err(PortError::NotAllowed(name.to_owned()));
+        }
+        let found = self.backend.link(name).await?;
+        if let Some(State::Attached { device_port, link }) = self.states.get(name).cloned() {
+            if found.is_some_and(|found| found.index == link) {
+                return Ok(State::Attached { device_port, link });
+            }
+            self.states.remove(name);
+            self.detach(device_port, name).await;
+        }
+        if found.is_none() {
+            return Err(PortError::NoInterface(name.to_owned()));
+        }
+        let number = self.numbers.take(name);
+        let device_port = number.ok_or(PortError::NoNumber(self.numbers.iter().count() as u32))?;
+        let (_, link) = self.attach(device_port, &interface).await?;
+        Ok(State::Attached { device_port, link })
+    }
+
+    async fn reconcile_uplinks(&mut self) {
+        for (device_port, source) in self.uplinks.clone() {
+            let Source::Interface(name) = &source else {
+                continue;
+            };
+            let state = self.uplink_states.get(&device_port).cloned();
+            let found = match self.backend.link(name).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::warn!(uplink = name, %error, "uplink cannot be looked up");
+                    continue;
+                }
+            };
+            if let Some(State::Attached { link, .. }) = state {
+                if found.is_some_and(|found| found.index == link) {
+                    continue;
+                }
+                tracing::error!(uplink = name, "uplink is gone; waiting for it");
+                self.detach(device_port, name).await;
+            }
+            let next = if found.is_none() {
+                State::Failed(PortError::NoInterface(name.clone()).to_string())
+            } else {
+                match self.attach(device_port, &source).await {
+                    Ok((_, link)) => {
+                        tracing::info!(uplink = name, "uplink is back");
+                        State::Attached { device_port, link }
+                    }
+                    Err(error) => State::Failed(error.to_string()),
+                }
+            };
+            self.uplink_states.insert(device_port, next);
+        }
+    }
+
+    async fn attach(
+        &self,
+        device_port: u32,
+        source: &Source,
+    ) -> Result<(Attached, u32), PortError> {
+        // Looked up first: an interface made anew meanwhile shows as changed, and is
+        // attached again.
+        let link = match source {
+            Source::Interface(name) => self.backend.link(name).await?.map_or(0, |l| l.index),
+            Source::Devargs(_) => 0,
+        };
+        let Opened { mac, mtu, queues } = self.backend.open(device_port, source).await?;
+        let added: Result<(), AddError> = self
+            .lcore
+            .call(move |core| core.add_port(device_port, queues))
+            .await?;
+        if let Err(error) = added {
+            self.backend.close(device_port).await?;
+            return Err(error.into());
+        }
+        Ok((
+            Attached {
+                device_port,
+                mac,
+                mtu,
+            },
+            link,
+        ))
+    }
+
+    /// Failing to detach leaves a port that is not polled: it is said, and the rest goes on.
+    async fn detach(&self, device_port: u32, name: &str) {
+        let removed = self
+            .lcore
+            .call(move |core| core.remove_port(device_port))
+            .await;
+        let closed = match removed {
+            Ok(queues) => {
+                drop(queues);
+                self.backend.close(device_port).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        match closed {
+            Ok(()) => tracing::info!(interface = name, device_port, "port is detached"),
+            Err(error) => {
+                tracing::warn!(interface = name, device_port, %error, "port is not closed");
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Everything put together.
+
+mod parts;
+mod tasks;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use penstock_engine::NicConfig;
+use penstock_engine::nic::{Capacities, Table};
+use penstock_flow::{Addr, Prefix};
+use penstock_slowpath_api::v1;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use parts::{Parts, dpdk, in_memory};
+
+use crate::agent::p4rt::{self, Device};
+use crate::agent::slowpath::node::PortsFile;
+use crate::agent::slowpath::{self, Facts, Node};
+use crate::agent::transport;
+use crate::config::{Config, Nic};
+use crate::lcore::Core;
+use crate::ports::{Attached, Attachments, Numbers, Source};
+use crate::snapshot::Store;
+
+/// Device ports are numbered below this.
+const DEVICE_PORTS: u32 = 1024;
+
+/// A worker that forwards and serves.
+#[derive(Debug)]
+pub struct Worker {
+    address: SocketAddr,
+    devices: Vec<Arc<Device>>,
+    node: Arc<Node>,
+    parts: Parts,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<anyhow::Result<()>>,
+}
+
+impl Worker {
+    /// Starts one: opens uplinks, resumes what is kept on disk, then serves.
+    ///
+    /// # Errors
+    /// Whatever is missing, with what to do about it.
+    pub async fn start(config: &Config, parts: Parts) -> anyhow::Result<Self> {
+        let store = Arc::new(Store::open(&config.data_dir)?);
+        let lcore = parts.lcore.clone();
+        let numbers = Numbers::resume(DEVICE_PORTS, PortsFile::load(&store)?);
+        let mut attachments = Attachments::new(
+            Arc::clone(&parts.backend),
+            lcore.clone(),
+            config.attachments.clone(),
+            numbers,
+        );
+        let mut infos = Vec::new();
+        let mut devices = Vec::new();
+        for (uplink, nic) in (1..).zip(&config.nics) {
+            let source = Source::from(&nic.uplink);
+            let attached = attachments
+                .add_uplink(uplink, source)
+                .await
+                .with_context(|| format!("uplink of NIC {}", nic.device_id))?;
+            let engine = nic_config(nic, &attached, config.flow_capacity)?;
+            infos.push(nic_info(&engine));
+            lcore
+                .call(move |core| core.engine.attach_nic(engine))
+                .await?
+                .with_context(|| format!("NIC {}", nic.device_id))?;
+            let device =
+                Device::resume(nic.device_id, uplink, lcore.clone(), Arc::clone(&store)).await?;
+            devices.push(Arc::new(device));
+        }
+        let facts = Facts {
+            node: config.node.clone(),
+            lcores: config.lcores,
+            nics: infos,
+        };
+        let node = Arc::new(Node::resume(facts, lcore, Arc::clone(&store), attachments).await?);
+
+        let listener = TcpListener::bind(config.listen).await.with_context(|| {
+            format!("listen = {}: choose another address or port", config.listen)
+        })?;
+        let address = listener.local_addr()?;
+        let mut worker = Self {
+            address,
+            devices,
+            node,
+            parts,
+            stop: watch::Sender::new(false),
+            tasks: JoinSet::new(),
+        };
+        worker.spawn(listener);
+        tracing::info!(node = config.node, %address, nics = config.nics.len(), "worker serves");
+        Ok(worker)
+    }
+
+    fn spawn(&mut self, listener: TcpListener) {
+        let p4rt = p4rt::Server::new(self.devices.iter().map(Arc::clone));
+        let slowpath = slowpath::Server::new(Arc::clone(&self.node));
+        let mut stopped = self.stop.subscribe();
+        self.tasks.spawn(async move {
+            let stop = async move {
+                drop(stopped.wait_for(|stop| *stop).await);
+            };
+            Ok(transport::serve(listener, p4rt, slowpath, stop).await?)
+        });
+        for device in &self.devices {
+            let keep = tasks::keep(Arc::clone(device), self.stop.subscribe());
+            self.tasks.spawn(keep);
+        }
+        let ports = tasks::look_after_ports(Arc::clone(&self.node), self.stop.subscribe());
+        self.tasks.spawn(ports);
+        if let Some(attic) = self.parts.attic.take() {
+            self.tasks.spawn(tasks::empty(attic, self.stop.subscribe()));
+        }
+    }
+
+    /// Where it serves.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends when something that must not end has ended.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        tokio::select! {
+            _ = &mut self.parts.ended => anyhow::anyhow!("the forwarding thread has ended"),
+            task = self.tasks.join_next() => match task {
+                Some(Ok(Err(error))) => error,
+                Some(Err(error)) => error.into(),
+                Some(Ok(Ok(()))) | None => anyhow::anyhow!("the server has ended"),
+            },
+        }
+    }
+
+    /// Stops serving, keeps what is to be kept, detaches all ports and ends the
+    /// forwarding thread.
+    ///
+    /// # Errors
+    /// The forwarding thread had panicked.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.stop.send_replace(true);
+        while let Some(task) = self.tasks.join_next().await {
+            if let Err(error) = task.map_err(anyhow::Error::from).and_then(|ended| ended) {
+                tracing::warn!(%error, "while stopping");
+            }
+        }
+        self.node.close().await;
+        // A thread that is gone needs no stop; its end is told by the join.
+        let _ = self.parts.lcore.call(Core::stop).await;
+        tokio::task::spawn_blocking(self.parts.join).await?
+    }
+}
+
+fn nic_config(nic: &Nic, uplink: &Attached, flows: u32) -> anyhow::Result<NicConfig> {
+    let vtep = Addr::from_v4(nic.vtep.octets());
+    let len = nic.vtep_prefix_len.min(32);
+    let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
+    let network = std::net::Ipv4Addr::from_bits(nic.vtep.to_bits() & mask);
+    let underlay = Prefix::new(Addr::from_v4(network.octets()), 96 + len)
+        .with_context(|| format!("vtep {}/{len} has no network", nic.vtep))?;
+    Ok(NicConfig {
+        device_id: nic.device_id,
+        vtep,
+        uplink_port: uplink.device_port,
+        uplink_mac: uplink.mac,
+        underlay,
+        gateway: nic.gateway.map(|ip| Addr::from_v4(ip.octets())),
+        mtu: uplink.mtu,
+        capacities: Capacities {
+            flow: flows,
+            ..Capacities::default()
+        },
+    })
+}
+
+fn nic_info(nic: &NicConfig) -> v1::NicInfo {
+    let capacity: HashMap<_, _> = Table::ALL
+        .iter()
+        .map(|table| (table.name().to_owned(), nic.capacities.of(*table)))
+        .collect();
+    v1::NicInfo {
+        device_id: nic.device_id,
+        driver: "soft".to_owned(),
+        vtep: nic.vtep.octets().to_vec(),
+        uplink_port: nic.uplink_port,
+        uplink_mac: nic.uplink_mac.0.to_vec(),
+        uplink_mtu: nic.mtu.into(),
+        capacity,
+    }
+}
+
+/// Runs a worker until `shutdown` ends or something fails.
+///
+/// # Errors
+/// It could not start, or what it depends on has ended.
+pub async fn run(
+    config: &Config,
+    parts: Parts,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let mut worker = Worker::start(config, parts).await?;
+    if let Some(path) = &config.ready_file {
+        std::fs::write(path, format!("{}\n", worker.address()))
+            .with_context(|| format!("ready_file {}", path.display()))?;
+    }
+    let failure = tokio::select! {
+        () = shutdown => None,
+        error = worker.failed() => Some(error),
+    };
+    if let Some(path) = &config.ready_file
+        && let Err(error) = std::fs::remove_file(path)
+    {
+        tracing::warn!(path = %path.display(), %error, "ready file is left behind");
+    }
+    tracing::info!("worker stops");
+    let stopped = worker.stop().await;
+    match failure {
+        Some(error) => Err(stopped.err().unwrap_or(error)),
+        None => stopped,
+    }
+}
