@@ -10,17 +10,20 @@ pub struct Sum(u64);
 impl Sum {
     /// Adds `bytes`; an odd last byte is padded with zero.
     #[must_use]
+    #[inline]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let (words, tail) = bytes.as_chunks::<4>();
         // 32-bit words into 64 bits: cannot overflow below 16 GiB.
         let mut sum = words
             .iter()
             .fold(self.0, |sum, w| sum + u64::from(u32::from_be_bytes(*w)));
-        let mut last = [0; 4];
-        for (to, from) in last.iter_mut().zip(tail) {
-            *to = *from;
+        if !tail.is_empty() {
+            let mut last = [0; 4];
+            for (to, from) in last.iter_mut().zip(tail) {
+                *to = *from;
+            }
+            sum += u64::from(u32::from_be_bytes(last));
         }
-        sum += u64::from(u32::from_be_bytes(last));
         Self(sum)
     }
 
@@ -42,6 +45,7 @@ impl Sum {
 
     /// The checksum field's value: folded and complemented.
     #[must_use]
+    #[inline]
     pub const fn finish(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {

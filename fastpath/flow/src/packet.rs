@@ -136,11 +136,12 @@ pub struct Fragment {
 ///
 /// # Errors
 /// The reason to drop the frame.
+#[inline]
 pub fn parse(frame: &[u8]) -> Result<Packet, DropReason> {
     let ether = ethernet(frame)?;
     let kind = match ether.ethertype {
-        ETHERTYPE_IPV4 => Kind::Ip(l4::parse(frame, ipv4::parse(frame, ether.l3)?)?),
-        ETHERTYPE_IPV6 => Kind::Ip(l4::parse(frame, ipv6::parse(frame, ether.l3)?)?),
+        ETHERTYPE_IPV4 => Kind::Ip(ipv4::parse(frame, ether.l3)?),
+        ETHERTYPE_IPV6 => Kind::Ip(ipv6::parse(frame, ether.l3)?),
         ETHERTYPE_ARP => Kind::Arp(arp::parse(frame, ether.l3)?),
         _ => return Err(DropReason::UnknownEthertype),
     };
@@ -158,6 +159,7 @@ pub fn parse(frame: &[u8]) -> Result<Packet, DropReason> {
 ///
 /// # Errors
 /// The reason to drop the frame.
+#[inline]
 pub fn parse_inner(frame: &[u8]) -> Result<Packet, DropReason> {
     let packet = parse(frame)?;
     match packet.ip() {
@@ -214,6 +216,7 @@ struct Ethernet {
     l3: usize,
 }
 
+#[inline]
 fn ethernet(frame: &[u8]) -> Result<Ethernet, DropReason> {
     // Offsets are 16 bits wide; no link here carries more.
     if frame.len() > usize::from(u16::MAX) {
@@ -258,5 +261,8 @@ struct IpHeader {
     dst: Addr,
     l4: usize,
     end: usize,
-    fragment: Option<Fragment>,
+    /// Counts only if `fragmented`. Not an `Option`: written in pieces and read
+    /// as a whole, it would stall the hot path on a store.
+    fragment: Fragment,
+    fragmented: bool,
 }

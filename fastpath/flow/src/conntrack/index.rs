@@ -61,7 +61,10 @@ impl Index {
     /// The slot with `hash` that `is` accepts.
     #[inline]
     pub(super) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
-        for (_, bucket) in self.buckets_from(hash) {
+        let home = hash as usize & self.mask;
+        let mut at = home;
+        loop {
+            let bucket = self.buckets.get(at)?;
             let mut lanes = bucket.lanes(tag(hash));
             while lanes != 0 {
                 let slot = bucket.slots[lanes.trailing_zeros() as usize % LANES];
@@ -70,11 +73,11 @@ impl Index {
                 }
                 lanes &= lanes - 1;
             }
-            if bucket.passed == 0 {
+            at = (at + 1) & self.mask;
+            if bucket.passed == 0 || at == home {
                 return None;
             }
         }
-        None
     }
 
     /// Adds a slot that is not in the index; false if every bucket is full.

@@ -25,18 +25,18 @@ pub(super) const fn is_echo(protocol: u8, dport: u16) -> bool {
     }
 }
 
-pub(super) fn parse(data: &[u8], header: &IpHeader, tuple: &Tuple) -> Result<L4, DropReason> {
-    if is_echo(tuple.proto, tuple.dport) {
+pub(super) fn parse(data: &[u8], header: &IpHeader, type_code: u16) -> Result<L4, DropReason> {
+    if is_echo(header.proto, type_code) {
         // Identifier and sequence number are part of the message.
         return be32(data, 4).map(|_| L4::Echo);
     }
-    let kind = (tuple.dport >> 8) as u8;
+    let kind = (type_code >> 8) as u8;
     match (header.v6, kind) {
         // Unreachable, source quench, time exceeded, parameter problem. A
         // redirect would change routes: it is never related to a connection.
         (false, 3 | 4 | 11 | 12) => {
             let inner = quoted(data, ipv4::parse_quoted)?;
-            let mtu = match tuple.dport {
+            let mtu = match type_code {
                 0x0304 => u32::from(be16(data, 6)?),
                 _ => 0,
             };
@@ -63,11 +63,11 @@ fn quoted(
     let header = parse(data)?;
     let transport = data.get(header.l4..header.end).unwrap_or_default();
     let ports = l4::ports(header.proto, transport);
-    let (sport, dport) = match header.fragment {
-        None => ports.ok_or(DropReason::Truncated)?,
+    let (sport, dport) = match (header.fragmented, header.fragment.offset) {
+        (false, _) => ports.ok_or(DropReason::Truncated)?,
         // As for a fragment itself: a short first one has no ports either.
-        Some(fragment) if fragment.offset == 0 => ports.unwrap_or_default(),
-        Some(_) => (0, 0),
+        (true, 0) => ports.unwrap_or_default(),
+        (true, _) => (0, 0),
     };
     Ok(Tuple {
         src: header.src,

@@ -1,33 +1,40 @@
 //! IPv4 (RFC 791).
 
 use super::read::chunk;
-use super::{Fragment, IpHeader};
+use super::{Fragment, Ip, IpHeader, l4};
 use crate::checksum::Sum;
 use crate::{Addr, DropReason};
 
 const MIN_LEN: usize = 20;
 
-pub(super) fn parse(frame: &[u8], at: usize) -> Result<IpHeader, DropReason> {
+#[inline(always)]
+pub(super) fn parse(frame: &[u8], at: usize) -> Result<Ip, DropReason> {
     let fixed: &[u8; MIN_LEN] = chunk(frame, at)?;
-    let header = header(fixed, at)?;
+    check(fixed)?;
+    let header = header(fixed, at);
     if header.end > frame.len() {
         return Err(DropReason::Truncated);
     }
-    let bytes = frame.get(at..header.l4).ok_or(DropReason::Truncated)?;
-    if Sum::default().bytes(bytes).finish() != 0 {
+    let mut sum = Sum::default().bytes(fixed);
+    if header.options {
+        let options = frame.get(at + MIN_LEN..header.l4);
+        let options = options.ok_or(DropReason::Truncated)?;
+        sum = sum.bytes(options);
+        check_options(options)?;
+    }
+    if sum.finish() != 0 {
         return Err(DropReason::BadChecksum);
     }
-    if header.options {
-        check_options(bytes.get(MIN_LEN..).unwrap_or_default())?;
-    }
-    Ok(header)
+    l4::parse(frame, header)
 }
 
 /// The header of a packet quoted by an ICMP error: it may be cut after the
 /// first bytes of its transport, and routers on the way may have left its
 /// checksum wrong.
 pub(super) fn parse_quoted(data: &[u8]) -> Result<IpHeader, DropReason> {
-    let mut header = header(chunk(data, 0)?, 0)?;
+    let fixed = chunk(data, 0)?;
+    check(fixed)?;
+    let mut header = header(fixed, 0);
     header.end = header.end.min(data.len());
     if header.l4 > header.end {
         return Err(DropReason::Truncated);
@@ -35,7 +42,20 @@ pub(super) fn parse_quoted(data: &[u8]) -> Result<IpHeader, DropReason> {
     Ok(header)
 }
 
-fn header(fixed: &[u8; MIN_LEN], at: usize) -> Result<IpHeader, DropReason> {
+#[inline(always)]
+fn check(fixed: &[u8; MIN_LEN]) -> Result<(), DropReason> {
+    let [ver_ihl, _, len0, len1, ..] = *fixed;
+    let header_len = u16::from(ver_ihl & 0xf) * 4;
+    let total = u16::from_be_bytes([len0, len1]);
+    if ver_ihl >> 4 != 4 || usize::from(header_len) < MIN_LEN || total < header_len {
+        return Err(DropReason::Malformed);
+    }
+    Ok(())
+}
+
+/// Of a checked header.
+#[inline(always)]
+fn header(fixed: &[u8; MIN_LEN], at: usize) -> IpHeader {
     let [
         ver_ihl,
         tos,
@@ -53,9 +73,6 @@ fn header(fixed: &[u8; MIN_LEN], at: usize) -> Result<IpHeader, DropReason> {
     ] = *fixed;
     let header_len = usize::from(ver_ihl & 0xf) * 4;
     let total = usize::from(u16::from_be_bytes([len0, len1]));
-    if ver_ihl >> 4 != 4 || header_len < MIN_LEN || total < header_len {
-        return Err(DropReason::Malformed);
-    }
     let flags = u16::from_be_bytes([f0, f1]);
     let fragment = Fragment {
         id: u32::from(u16::from_be_bytes([id0, id1])),
@@ -63,7 +80,7 @@ fn header(fixed: &[u8; MIN_LEN], at: usize) -> Result<IpHeader, DropReason> {
         more: flags & 0x2000 != 0,
     };
     let [s0, s1, s2, s3, d0, d1, d2, d3] = a;
-    Ok(IpHeader {
+    IpHeader {
         v6: false,
         options: header_len > MIN_LEN,
         dont_fragment: flags & 0x4000 != 0,
@@ -74,8 +91,9 @@ fn header(fixed: &[u8; MIN_LEN], at: usize) -> Result<IpHeader, DropReason> {
         dst: Addr::from_v4([d0, d1, d2, d3]),
         l4: at + header_len,
         end: at + total,
-        fragment: (fragment.more || fragment.offset != 0).then_some(fragment),
-    })
+        fragment,
+        fragmented: fragment.more || fragment.offset != 0,
+    }
 }
 
 /// Options must fit their header. Source routes are refused as RFC 7126

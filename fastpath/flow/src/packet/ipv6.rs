@@ -1,7 +1,7 @@
 //! IPv6 (RFC 8200) and its extension headers.
 
 use super::read::chunk;
-use super::{Fragment, IpHeader};
+use super::{Fragment, Ip, IpHeader, l4};
 use crate::{Addr, DropReason};
 
 const FIXED_LEN: usize = 40;
@@ -13,36 +13,57 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 
-pub(super) fn parse(frame: &[u8], at: usize) -> Result<IpHeader, DropReason> {
-    let mut header = fixed(frame, at)?;
+#[inline(always)]
+pub(super) fn parse(frame: &[u8], at: usize) -> Result<Ip, DropReason> {
+    let fixed = chunk(frame, at)?;
+    check(fixed)?;
+    let mut header = header(fixed, at);
     if header.end > frame.len() {
         return Err(DropReason::Truncated);
     }
-    extensions(frame, &mut header)?;
-    Ok(header)
+    if is_extension(header.proto) {
+        header = extensions(frame, header)?;
+    }
+    l4::parse(frame, header)
 }
 
 /// The header of a packet quoted by an ICMPv6 error, which may be cut.
 pub(super) fn parse_quoted(data: &[u8]) -> Result<IpHeader, DropReason> {
-    let mut header = fixed(data, 0)?;
+    let fixed = chunk(data, 0)?;
+    check(fixed)?;
+    let mut header = header(fixed, 0);
     header.end = header.end.min(data.len());
-    extensions(data, &mut header)?;
-    Ok(header)
+    extensions(data, header)
 }
 
-fn fixed(frame: &[u8], at: usize) -> Result<IpHeader, DropReason> {
-    let fixed: &[u8; FIXED_LEN] = chunk(frame, at)?;
+#[inline(always)]
+fn check(fixed: &[u8; FIXED_LEN]) -> Result<(), DropReason> {
+    let (src, dst) = addresses(fixed);
+    if fixed[0] >> 4 != 6 || src.is_v4() || dst.is_v4() {
+        return Err(DropReason::Malformed);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn addresses(fixed: &[u8; FIXED_LEN]) -> (Addr, Addr) {
+    let (_, addresses) = fixed.split_at(8);
+    let (src, dst) = addresses.split_at(16);
+    let addr = |bytes: &[u8]| {
+        bytes
+            .first_chunk()
+            .map_or(Addr(0), |b| Addr::from_octets(*b))
+    };
+    (addr(src), addr(dst))
+}
+
+/// Of a checked header.
+#[inline(always)]
+fn header(fixed: &[u8; FIXED_LEN], at: usize) -> IpHeader {
     let [b0, b1, _, _, len0, len1, next, hops, ..] = *fixed;
-    if b0 >> 4 != 6 {
-        return Err(DropReason::Malformed);
-    }
-    let src = Addr::from_octets(*chunk(fixed, 8)?);
-    let dst = Addr::from_octets(*chunk(fixed, 24)?);
-    if src.is_v4() || dst.is_v4() {
-        return Err(DropReason::Malformed);
-    }
+    let (src, dst) = addresses(fixed);
     let l4 = at + FIXED_LEN;
-    Ok(IpHeader {
+    IpHeader {
         v6: true,
         options: false,
         dont_fragment: true,
@@ -54,19 +75,29 @@ fn fixed(frame: &[u8], at: usize) -> Result<IpHeader, DropReason> {
         l4,
         // A jumbogram says 0 here and has no room for its own option: refused.
         end: l4 + usize::from(u16::from_be_bytes([len0, len1])),
-        fragment: None,
-    })
+        fragment: Fragment {
+            id: 0,
+            offset: 0,
+            more: false,
+        },
+        fragmented: false,
+    }
+}
+
+const fn is_extension(next: u8) -> bool {
+    matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS)
 }
 
 /// Walks to the transport header. In a later fragment the walk ends where the
 /// packet's own first part ends: what follows is not a header.
-fn extensions(frame: &[u8], header: &mut IpHeader) -> Result<(), DropReason> {
+#[inline(never)]
+fn extensions(frame: &[u8], mut header: IpHeader) -> Result<IpHeader, DropReason> {
     let packet = frame.get(..header.end).ok_or(DropReason::Truncated)?;
     for n in 0.. {
         let at = header.l4;
         match header.proto {
             HOP_BY_HOP if n > 0 => return Err(DropReason::Malformed),
-            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | FRAGMENT if n == MAX_EXTENSIONS => {
+            next if n == MAX_EXTENSIONS && is_extension(next) => {
                 return Err(DropReason::Malformed);
             }
             HOP_BY_HOP | DESTINATION_OPTIONS => {
@@ -85,7 +116,7 @@ fn extensions(frame: &[u8], header: &mut IpHeader) -> Result<(), DropReason> {
                 header.l4 = at + 8 + usize::from(len) * 8;
             }
             FRAGMENT => {
-                if header.fragment.is_some() {
+                if header.fragmented {
                     return Err(DropReason::Malformed);
                 }
                 let [next, _, o0, o1, id @ ..]: [u8; 8] = *chunk(packet, at)?;
@@ -98,12 +129,12 @@ fn extensions(frame: &[u8], header: &mut IpHeader) -> Result<(), DropReason> {
                 header.proto = next;
                 header.l4 = at + 8;
                 // Neither offset nor more: "atomic" (RFC 6946), a whole packet.
+                header.fragment = fragment;
+                header.fragmented = fragment.more || fragment.offset != 0;
                 if fragment.offset != 0 {
-                    header.fragment = Some(fragment);
                     header.options = true;
-                    return Ok(());
+                    return Ok(header);
                 }
-                header.fragment = fragment.more.then_some(fragment);
             }
             _ => break,
         }
@@ -112,5 +143,5 @@ fn extensions(frame: &[u8], header: &mut IpHeader) -> Result<(), DropReason> {
             return Err(DropReason::Truncated);
         }
     }
-    Ok(())
+    Ok(header)
 }

@@ -1,9 +1,12 @@
 //! TCP, UDP and the choice among transports.
 
-use super::read::{be16, be32, chunk};
+use super::read::chunk;
 use super::{Ip, IpHeader, L4, icmp};
 use crate::tuple::proto;
 use crate::{DropReason, Tuple};
+
+const TCP_LEN: usize = 20;
+const SCTP_LEN: usize = 12;
 
 /// TCP header flags.
 pub mod tcp_flags {
@@ -45,62 +48,63 @@ pub enum Dhcp {
     V6,
 }
 
+// Fields stay scalars until the result is put together once: a struct that is
+// written in pieces and copied as a whole costs a stalled store per copy.
+#[inline(always)]
 pub(super) fn parse(frame: &[u8], header: IpHeader) -> Result<Ip, DropReason> {
     let data = frame
         .get(header.l4..header.end)
         .ok_or(DropReason::Truncated)?;
-    let mut tuple = Tuple {
-        src: header.src,
-        dst: header.dst,
-        proto: header.proto,
-        sport: 0,
-        dport: 0,
-    };
-    let l4_kind = if let Some(fragment) = header.fragment {
-        if fragment.offset == 0
-            && let Some(ports) = ports(header.proto, data)
-        {
-            (tuple.sport, tuple.dport) = ports;
-        }
-        L4::Fragment(fragment)
+    let (sport, dport, l4_kind) = if header.fragmented {
+        let first = header.fragment.offset == 0;
+        let ports = ports(header.proto, data).filter(|_| first);
+        let (sport, dport) = ports.unwrap_or_default();
+        (sport, dport, L4::Fragment(header.fragment))
     } else {
         match header.proto {
             proto::TCP => {
-                (tuple.sport, tuple.dport) = (be16(data, 0)?, be16(data, 2)?);
-                L4::Tcp(tcp(data)?)
+                let fixed: &[u8; TCP_LEN] = chunk(data, 0)?;
+                let header_len = usize::from(fixed[12] >> 4) * 4;
+                if header_len < TCP_LEN {
+                    return Err(DropReason::Malformed);
+                }
+                let options = data.get(TCP_LEN..header_len);
+                let options = options.ok_or(DropReason::Truncated)?;
+                let [s0, s1, d0, d1, ..] = *fixed;
+                let tcp = L4::Tcp(tcp(fixed, options, (data.len() - header_len) as u16));
+                (be(s0, s1), be(d0, d1), tcp)
             }
             proto::UDP => {
                 let [s0, s1, d0, d1, len0, len1, _, _]: [u8; 8] = *chunk(data, 0)?;
-                let len = usize::from(u16::from_be_bytes([len0, len1]));
+                let len = usize::from(be(len0, len1));
                 if len < 8 {
                     return Err(DropReason::Malformed);
                 }
                 if len > data.len() {
                     return Err(DropReason::Truncated);
                 }
-                tuple.sport = u16::from_be_bytes([s0, s1]);
-                tuple.dport = u16::from_be_bytes([d0, d1]);
-                match (header.v6, tuple.sport, tuple.dport) {
+                let (sport, dport) = (be(s0, s1), be(d0, d1));
+                let kind = match (header.v6, sport, dport) {
                     (false, 68, 67) => L4::Dhcp(Dhcp::V4),
                     (true, 546, 547) => L4::Dhcp(Dhcp::V6),
                     _ => L4::Udp,
-                }
+                };
+                (sport, dport, kind)
             }
             proto::SCTP => {
-                let _common: &[u8; 12] = chunk(data, 0)?;
-                (tuple.sport, tuple.dport) = (be16(data, 0)?, be16(data, 2)?);
-                L4::Other
+                let [s0, s1, d0, d1, ..]: [u8; SCTP_LEN] = *chunk(data, 0)?;
+                (be(s0, s1), be(d0, d1), L4::Other)
             }
             // Each of the two lives in its own family only.
             proto::ICMP if header.v6 => return Err(DropReason::UnknownProtocol),
             proto::ICMPV6 if !header.v6 => return Err(DropReason::UnknownProtocol),
             proto::ICMP | proto::ICMPV6 => {
                 let _type_code_checksum: &[u8; 4] = chunk(data, 0)?;
-                let ports = ports(header.proto, data).ok_or(DropReason::Truncated)?;
-                (tuple.sport, tuple.dport) = ports;
-                icmp::parse(data, &header, &tuple)?
+                let ports = ports(header.proto, data);
+                let (id, type_code) = ports.ok_or(DropReason::Truncated)?;
+                (id, type_code, icmp::parse(data, &header, type_code)?)
             }
-            _ => L4::Other,
+            _ => (0, 0, L4::Other),
         }
     };
     Ok(Ip {
@@ -111,9 +115,19 @@ pub(super) fn parse(frame: &[u8], header: IpHeader) -> Result<Ip, DropReason> {
         ttl: header.ttl,
         l4: header.l4 as u16,
         end: header.end as u16,
-        tuple,
+        tuple: Tuple {
+            src: header.src,
+            dst: header.dst,
+            proto: header.proto,
+            sport,
+            dport,
+        },
         l4_kind,
     })
+}
+
+const fn be(high: u8, low: u8) -> u16 {
+    u16::from_be_bytes([high, low])
 }
 
 /// A flow's ports as [`Tuple`] defines them, from the transport's first bytes.
@@ -139,25 +153,39 @@ pub(super) fn ports(protocol: u8, data: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
-fn tcp(data: &[u8]) -> Result<Tcp, DropReason> {
-    let [offset, flags, w0, w1] = *chunk(data, 12)?;
-    let header_len = usize::from(offset >> 4) * 4;
-    if header_len < 20 {
-        return Err(DropReason::Malformed);
-    }
-    let options = data.get(20..header_len).ok_or(DropReason::Truncated)?;
-    Ok(Tcp {
+#[inline(always)]
+fn tcp(fixed: &[u8; TCP_LEN], options: &[u8], payload_len: u16) -> Tcp {
+    let [
+        _,
+        _,
+        _,
+        _,
+        s0,
+        s1,
+        s2,
+        s3,
+        a0,
+        a1,
+        a2,
+        a3,
+        _,
+        flags,
+        w0,
+        w1,
+        ..,
+    ] = *fixed;
+    Tcp {
         flags,
         wscale: if flags & tcp_flags::SYN != 0 {
             wscale(options)
         } else {
             None
         },
-        seq: be32(data, 4)?,
-        ack: be32(data, 8)?,
-        window: u16::from_be_bytes([w0, w1]),
-        payload_len: (data.len() - header_len) as u16,
-    })
+        seq: u32::from_be_bytes([s0, s1, s2, s3]),
+        ack: u32::from_be_bytes([a0, a1, a2, a3]),
+        window: be(w0, w1),
+        payload_len,
+    }
 }
 
 /// The window scale option. Nonsense among options is the receiver's business:

@@ -51,6 +51,7 @@ pub struct Tunnel {
 /// # Errors
 /// The reason to drop the frame; [`DropReason::Fragment`] for a fragment, as a
 /// tunnel's packets are never fragmented outside.
+#[inline]
 pub fn parse_outer(frame: &[u8]) -> Result<Outer, DropReason> {
     let packet = parse(frame)?;
     let Kind::Ip(ip) = packet.kind else {
