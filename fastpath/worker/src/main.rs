@@ -1,6 +1,7 @@
 //! `penstock-worker`: arguments to configuration to run.
 #![forbid(unsafe_code)]
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,

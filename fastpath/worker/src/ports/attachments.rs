@@ -245,9 +245,9 @@ impl Attachments {
             Err(error) => Err(error.into()),
         };
         match closed {
-            Ok(()) => tracing::info!(interface = name, device_port, "port is detached"),
+            Ok(()) => tracing::info!(name, device_port, "port is detached"),
             Err(error) => {
-                tracing::warn!(interface = name, device_port, %error, "port is not closed");
+                tracing::warn!(name, device_port, %error, "port is not closed");
             }
         }
     }

@@ -1,0 +1,55 @@
+//! A worker without DPDK in this process, to talk to.
+
+use std::sync::Arc;
+
+use penstock_worker::config::{Config, File};
+use penstock_worker::ports::memory::Host;
+use penstock_worker::worker::{self, Worker};
+
+use crate::controller::Controller;
+
+/// A worker on a host with the interfaces u0, u1 (uplinks of NIC 1 and 2), va and vb.
+pub(crate) struct Bed {
+    pub(crate) worker: Worker,
+    pub(crate) host: Arc<Host>,
+    pub(crate) dir: Arc<tempfile::TempDir>,
+}
+
+impl Bed {
+    pub(crate) async fn start() -> Self {
+        let dir = Arc::new(tempfile::tempdir().expect("a directory"));
+        let host = Arc::new(Host::new(["u0", "u1", "va", "vb"]));
+        Self::on(dir, host).await
+    }
+
+    async fn on(dir: Arc<tempfile::TempDir>, host: Arc<Host>) -> Self {
+        let config = config(dir.path());
+        let parts = worker::in_memory(&config, Arc::clone(&host)).expect("a thread");
+        let worker = Worker::start(&config, parts).await.expect("starts");
+        Self { worker, host, dir }
+    }
+
+    pub(crate) async fn controller(&self) -> Controller {
+        Controller::connect(self.worker.address()).await
+    }
+
+    /// Stops in good order and starts again with what is on disk.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { worker, host, dir } = self;
+        worker.stop().await.expect("stops");
+        assert!(host.open_ports().is_empty(), "all are closed");
+        Self::on(dir, host).await
+    }
+}
+
+fn config(dir: &std::path::Path) -> Config {
+    let text = format!(
+        "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 1024\n\
+         flow_capacity = 1024\n\
+         [attachments]\nallow = [\"v*\"]\n\
+         [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"192.0.2.1/24\"\n\
+         [[nic]]\ndevice_id = 2\nuplink = {{ interface = \"u1\" }}\nvtep = \"192.0.2.2/24\"\n"
+    );
+    let file: File = toml::from_str(&text).expect("toml");
+    Config::check(file, false, None).expect("good")
+}
