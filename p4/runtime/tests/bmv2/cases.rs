@@ -205,6 +205,9 @@ impl Cases {
         let packet = Ip::new(A6, B).ipv6(6, &data);
         let frame = ethernet(MAC_B, MAC_A, 0x86dd, &packet);
         self.drop_a("IPv6 to IPv4", frame, Drop::MappedAddress);
+        let packet = Ip::new(A, B6).ipv6(6, &data);
+        let frame = ethernet(MAC_B, MAC_A, 0x86dd, &packet);
+        self.drop_a("IPv6 from IPv4", frame, Drop::MappedAddress);
 
         let whole = Ip::new(A, B).ipv4(6, 0, &[], &data);
         for length in [0, 19, 39] {
@@ -358,6 +361,30 @@ impl Cases {
             Out(UPLINK, sent(&echo, 0, sport)),
         );
 
+        let echo = from_a(MAC_B, ip, 1, &icmp(0, 0, ECHO + 2));
+        let sport = entropy([(A, ECHO + 2), (R, ECHO + 2)], 1);
+        self.add(
+            "an echo reply",
+            ONE,
+            echo.clone(),
+            Out(UPLINK, sent(&echo, 0, sport)),
+        );
+        for kind in [128, 129] {
+            let echo = from_a(MAC_B, Ip::new(A6, R6), 58, &icmp(kind, 0, ECHO));
+            let sport = entropy([(A6, ECHO), (R6, ECHO)], 58);
+            let outer = Ip::new(HERE6, THERE6);
+            let out = tunnel(outer, [MAC_THERE, MAC_HERE], sport, VNI, &echo);
+            self.add("an ICMPv6 echo or its reply", ONE, echo, Out(UPLINK, out));
+        }
+        let other = from_a(MAC_B, ip, 1, &icmp(13, 0, ECHO));
+        let sport = entropy([(A, 0), (R, 0)], 1);
+        self.add(
+            "ICMP without identifier",
+            ONE,
+            other.clone(),
+            Out(UPLINK, sent(&other, 0, sport)),
+        );
+
         let frame = from_b(MAC_A, Ip::new(B6, R6), 17, &udp(KNOWN, 80, b"IPv6 in IPv6"));
         let sport = entropy([(B6, KNOWN), (R6, 80)], 17);
         let out = tunnel(
@@ -385,6 +412,27 @@ impl Cases {
         );
         let big = from_a(MAC_B, ip, 17, &udp(KNOWN, 80, &[7; MTU as usize - 27]));
         self.ask_a("one byte too big", big, Ask::TooBig);
+        // 40 + 8 + payload, and a tag that does not count.
+        let six = |more| {
+            let payload = udp(KNOWN, 80, &vec![7; MTU as usize - 48 + more]);
+            from_b(MAC_A, Ip::new(B6, R6), 17, &payload)
+        };
+        let sport = entropy([(B6, KNOWN), (R6, 80)], 17);
+        let outer = Ip::new(HERE6, THERE6);
+        let out = tunnel(outer, [MAC_THERE, MAC_HERE], sport, VNI, &six(0));
+        self.add(
+            "just fits, tagged",
+            TWO,
+            tagged(VLAN_B, &six(0)),
+            Out(UPLINK, out),
+        );
+        let ask = Expected::Ask(Ask::TooBig, PORT_B, VPC);
+        self.add(
+            "one byte too big, tagged",
+            TWO,
+            tagged(VLAN_B, &six(1)),
+            ask,
+        );
 
         let frame = from_a(GATEWAY, Ip::new(A, F), 17, &udp(KNOWN, 80, b"front-end"));
         let out = Ip {
@@ -452,12 +500,24 @@ impl Cases {
 
         // Congestion marks move inside where the sender understands them.
         for ecn in [1, 2, 3] {
-            let frame = inner(A, 6, &data(b"marked"), 0xb8 | ecn);
-            let out = between(MAC_A, GATEWAY, &inner(A, 6, &data(b"marked"), 0xbb));
+            let text = [b'0' + ecn];
+            let frame = inner(A, 6, &data(&text), 0xb8 | ecn);
+            let out = between(MAC_A, GATEWAY, &inner(A, 6, &data(&text), 0xbb));
             self.add(
                 "a mark moves inside",
                 UPLINK,
                 received(0xb8 | 3, &frame),
+                Out(ONE, out),
+            );
+        }
+        for ecn in [0, 1, 2] {
+            let text = [b'5' + ecn];
+            let frame = inner(A, 6, &data(&text), 0xb8);
+            let out = between(MAC_A, GATEWAY, &frame);
+            self.add(
+                "no mark, no change",
+                UPLINK,
+                received(ecn, &frame),
                 Out(ONE, out),
             );
         }
@@ -480,6 +540,14 @@ impl Cases {
         let frame = inner(R, 17, &udp(80, KNOWN, b"back to the wire"), 0);
         let ask = Expected::Ask(Ask::WireToWire, 0, VPC);
         self.add("from wire to wire", UPLINK, received(0, &frame), ask);
+        let frame = inner(A, 47, b"no ports, and none of the tunnel's", 0);
+        let out = between(MAC_A, GATEWAY, &frame);
+        self.add(
+            "GRE out of a tunnel",
+            UPLINK,
+            received(0, &frame),
+            Out(ONE, out),
+        );
         let frame = inner(A, 17, &udp(1, 2, b"unknown"), 0);
         let ask = Expected::Ask(Ask::NoAcl, 0, VPC);
         self.add(

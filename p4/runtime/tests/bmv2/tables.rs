@@ -171,9 +171,14 @@ fn connections(entries: &mut Vec<Entry>) {
     known(PORT_B, B6, R6, 17, KNOWN, 80, to(HOP_R6));
     known(PORT_A, A, F, 17, KNOWN, 80, to(HOP_F));
     known(PORT_A, A, R, 1, ECHO, 0x0800, to(HOP_R));
+    known(PORT_A, A, R, 1, ECHO + 2, 0x0000, to(HOP_R));
+    known(PORT_A, A, R, 1, 0, 13 << 8, to(HOP_R));
+    known(PORT_A, A6, R6, 58, ECHO, 128 << 8, to(HOP_R6));
+    known(PORT_A, A6, R6, 58, ECHO, 129 << 8, to(HOP_R6));
     known(PORT_A, A, B, 132, KNOWN, 80, to(HOP_B));
     known(PORT_A, A, B, 47, 0, 0, to(HOP_B));
     known(0, R, A, 6, 80, KNOWN, to(HOP_A));
+    known(0, R, A, 47, 0, 0, to(HOP_A));
     known(0, R, B, 17, 80, KNOWN, to(HOP_B));
     known(0, R6, B6, 17, 80, KNOWN, to(HOP_B));
     known(0, R, F, 17, 80, KNOWN, to(HOP_F));
