@@ -281,6 +281,21 @@ fn after_offload_numbers_are_learnt_again() {
 }
 
 #[test]
+fn a_late_syn_ack_after_offload_undoes_nothing() {
+    let mut tracker = established();
+    tracker.moved_unseen();
+    play(
+        &mut tracker,
+        &[
+            (O, FIN | ACK, 101, 501, 0, Pass, "Closing/o"),
+            (R, SYN | ACK, 500, 101, 0, PassQuietly, "Closing/o"),
+            (R, FIN | ACK, 501, 102, 0, Pass, "Closing/both"),
+            (O, ACK, 102, 502, 0, Pass, "TimeWait"),
+        ],
+    );
+}
+
+#[test]
 fn time_wait_gives_way_to_a_higher_syn() {
     let lines: [(Line, &str); 5] = [
         ((O, SYN, 102, 0, 0, Reopen, "TimeWait"), "next"),

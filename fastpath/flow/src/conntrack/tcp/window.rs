@@ -15,6 +15,8 @@ pub struct Tracker {
     state: State,
     /// Numbers may have moved unseen; the next packet of that side tells.
     unseen: [bool; 2],
+    /// A SYN was let through on the living connection, and not answered yet.
+    probed: bool,
     /// Window scale of each side; counts only if both have offered it.
     wscale: [Option<u8>; 2],
     side: [Side; 2],
@@ -54,6 +56,7 @@ impl Tracker {
         let mut tracker = Self {
             state: State::SynSent,
             unseen: [true, true],
+            probed: false,
             wscale: [None, None],
             side: [Side::default(); 2],
         };
@@ -72,6 +75,7 @@ impl Tracker {
         let mut tracker = Self {
             state: State::Established,
             unseen: [true, true],
+            probed: false,
             wscale: [Some(14), Some(14)],
             side: [Side::default(); 2],
         };
@@ -102,6 +106,7 @@ impl Tracker {
             // will show.
             Verdict::PassQuietly if kind == Kind::Syn => {
                 self.moved_unseen();
+                self.probed = true;
                 return verdict;
             }
             Verdict::PassQuietly | Verdict::Invalid | Verdict::Reopen => return verdict,
@@ -131,7 +136,7 @@ impl Tracker {
             fresh: match kind {
                 Kind::Rst => self.plausible_rst(from, tcp),
                 Kind::Syn => unseen || !after(mine.next, tcp.seq),
-                Kind::SynAck => unseen,
+                Kind::SynAck => self.probed,
                 _ => unseen || after(end(tcp), mine.next) || acks && after(tcp.ack, mine.acked),
             },
         }
@@ -166,6 +171,7 @@ impl Tracker {
         let unseen = core::mem::replace(&mut self.unseen[this], false);
         let syn = matches!(kind, Kind::Syn | Kind::SynAck);
         let opening = syn && self.state != State::Established;
+        self.probed &= kind != Kind::SynAck;
         if syn && (unseen || opening) {
             self.wscale[this] = tcp.wscale;
         }
