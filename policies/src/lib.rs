@@ -3,6 +3,7 @@
 //! * [`document`]: the YAML of operators, read with the place of every field;
 //! * [`model`]: the same, validated: names resolved, addresses parsed;
 //! * [`compile`]: the model as one node's [`penstock_rules::model::Policy`];
+//! * [`explain`]: one packet between two ports of the model, judged;
 //! * [`nic`]: the model as the static tables of one node's NICs.
 //!
 //! Whatever is wrong is told as a [`Problem`], all of them at once: which field,
@@ -11,6 +12,7 @@
 
 pub mod compile;
 pub mod document;
+pub mod explain;
 pub mod ids;
 pub mod model;
 pub mod nic;

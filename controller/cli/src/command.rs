@@ -1,0 +1,118 @@
+//! The commands.
+
+use std::path::PathBuf;
+
+use penstock_policies::document::{self, Documents};
+
+use crate::args::{Args, Command};
+use crate::failure::Failure;
+use crate::output;
+use crate::session::Session;
+
+mod apply;
+mod delete;
+mod explain;
+mod get;
+mod observe;
+mod status;
+mod wait;
+
+/// Runs what the command line says.
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let Args { global, command } = args;
+    let format = global.output;
+    match command {
+        Command::Check { files } => check(&files, format),
+        Command::Explain(explain) if !explain.files.is_empty() => {
+            explain::offline(&explain, format)
+        }
+        Command::Explain(explain) => {
+            explain::online(&Session::open(&global).await?, &explain, format).await
+        }
+        Command::Apply { files, dry_run } => {
+            // What cannot be read need not be sent.
+            let documents = read(&files, format)?;
+            apply::run(&Session::open(&global).await?, documents, dry_run, format).await
+        }
+        Command::Delete {
+            names,
+            files,
+            ignore_missing,
+        } => {
+            let mut names = names;
+            names.extend(read(&files, format)?.resources.into_iter().map(|r| r.name));
+            delete::run(
+                &Session::open(&global).await?,
+                names,
+                ignore_missing,
+                format,
+            )
+            .await
+        }
+        Command::Get { what, parent } => {
+            let selection = get::Selection::parse(&what, parent)?;
+            get::run(&Session::open(&global).await?, &selection, format).await
+        }
+        Command::Nodes => get::nodes(&Session::open(&global).await?, format).await,
+        Command::Flows { scope } => {
+            observe::flows(&Session::open(&global).await?, &scope, format).await
+        }
+        Command::Drops { scope } => {
+            observe::drops(&Session::open(&global).await?, &scope, format).await
+        }
+        Command::Wait {
+            names,
+            files,
+            timeout,
+        } => {
+            let mut names = names;
+            names.extend(read(&files, format)?.resources.into_iter().map(|r| r.name));
+            wait::run(&Session::open(&global).await?, names, timeout).await
+        }
+    }
+}
+
+/// All documents; problems of their form are printed and end the command.
+fn read(files: &[PathBuf], format: crate::args::Format) -> Result<Documents, Failure> {
+    let documents = load(files)?;
+    if documents.problems.is_empty() {
+        return Ok(documents);
+    }
+    output::problems(format, &documents.problems)?;
+    Err(Failure::Problems(documents.problems.len()))
+}
+
+fn load(files: &[PathBuf]) -> Result<Documents, Failure> {
+    let mut all = Documents::default();
+    for file in files {
+        let Documents {
+            resources,
+            places,
+            problems,
+        } = document::load(file)?;
+        all.resources.extend(resources);
+        all.places.extend(places);
+        all.problems.extend(problems);
+    }
+    Ok(all)
+}
+
+fn check(files: &[PathBuf], format: crate::args::Format) -> Result<(), Failure> {
+    let documents = load(files)?;
+    match documents.validate() {
+        Ok(_) => output::many(
+            format,
+            || Ok(Vec::new()),
+            || {
+                Ok(format!(
+                    "{} resources, no problems",
+                    documents.resources.len()
+                ))
+            },
+        ),
+        Err(all) => {
+            output::problems(format, &all)?;
+            Err(Failure::Problems(all.len()))
+        }
+    }
+}

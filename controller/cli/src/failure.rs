@@ -1,0 +1,93 @@
+//! Everything that ends a command, and its exit code.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use penstock_api::client::ConnectError;
+use penstock_policies::document::LoadError;
+use tonic::{Code, Status};
+
+/// Exit code where nothing else fits.
+pub(crate) const FAILED: u8 = 3;
+
+/// Why a command did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Documents have problems, which have been printed.
+    #[error("{0} problem{s} found", s = if *.0 == 1 { "" } else { "s" })]
+    Problems(usize),
+    /// The command line makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Documents cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// There is no server.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A file that the command line names cannot be read.
+    #[error("cannot read {path}: {error}")]
+    File { path: String, error: std::io::Error },
+    /// The server said no, or nothing.
+    #[error("{}", told(.0))]
+    Server(#[from] Status),
+    /// Not everything is programmed.
+    #[error("{pending} of {total} not programmed within {timeout:?}")]
+    Pending {
+        pending: usize,
+        total: usize,
+        timeout: Duration,
+    },
+    /// The result cannot be printed.
+    #[error("cannot print: {0}")]
+    Print(std::io::Error),
+    /// A message that this program does not understand.
+    #[error("cannot show the server's answer: {0}; is this penstock older than the server?")]
+    Answer(String),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Problems(_) => 1,
+            Self::Usage(_) | Self::Load(_) | Self::File { .. } => 2,
+            Self::Connect(ConnectError::Address { .. } | ConnectError::Scheme { .. }) => 2,
+            Self::Server(status) => match status.code() {
+                Code::InvalidArgument | Code::OutOfRange => 1,
+                Code::NotFound
+                | Code::AlreadyExists
+                | Code::Aborted
+                | Code::FailedPrecondition
+                | Code::PermissionDenied
+                | Code::Unauthenticated
+                | Code::ResourceExhausted => 4,
+                _ => FAILED,
+            },
+            Self::Connect(_) | Self::Print(_) | Self::Answer(_) => FAILED,
+            Self::Pending { .. } => 5,
+        }
+    }
+
+    /// Tells it, and gives the exit code.
+    pub(crate) fn tell(&self) -> ExitCode {
+        // Whoever closed our output has what they wanted.
+        if let Self::Print(error) = self
+            && error.kind() == std::io::ErrorKind::BrokenPipe
+        {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("penstock: {self}");
+        ExitCode::from(self.code())
+    }
+}
+
+fn told(status: &Status) -> String {
+    let what = match status.code() {
+        Code::Unavailable => "the server is not available",
+        Code::DeadlineExceeded | Code::Cancelled => "the server did not answer in time",
+        Code::Internal | Code::Unknown | Code::DataLoss => "the server failed",
+        Code::Unimplemented => "the server does not know this call",
+        _ => return status.message().to_owned(),
+    };
+    format!("{what}: {}", status.message())
+}

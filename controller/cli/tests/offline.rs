@@ -1,0 +1,290 @@
+//! What needs no server, with the real program.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn policies() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies")
+}
+
+fn penstock(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_penstock"))
+        .current_dir(policies())
+        .env_clear()
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("penstock")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// Exit code and standard output.
+fn told(arguments: &[&str]) -> (i32, String) {
+    let output = penstock(arguments);
+    (
+        output.status.code().expect("an exit code"),
+        text(&output.stdout).to_owned(),
+    )
+}
+
+#[test]
+fn check_says_that_all_is_well_or_what_is_not() {
+    let (code, out) = told(&["check", "examples"]);
+    assert!(
+        code == 0
+            && out.ends_with(
+                " resources, no problems
+"
+            ),
+        "{out}"
+    );
+    assert_eq!(
+        told(&["check", "corpus/invalid/cidr-host-bits.yaml"]),
+        (
+            1,
+            "corpus/invalid/cidr-host-bits.yaml:6:25: tenants/t/vpcs/v: spec.cidrs[0]: 10.0.0.7/16 has \
+             bits set beyond its length; did you mean 10.0.0.0/16?\n"
+                .to_owned()
+        )
+    );
+    let (code, json) = told(&["check", "corpus/invalid/vni-range.yaml", "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (code, &json[0]["line"], &json[0]["field"]),
+        (1, &6.into(), &"spec.vni".into())
+    );
+}
+
+/// References go from file to file, so files are checked together.
+#[test]
+fn check_takes_several_files_as_one_set() {
+    let folder = "examples/two-tenants";
+    let file = |name: &str| format!("{folder}/{name}.yaml");
+    assert_eq!(told(&["check", &file("blue"), &file("nodes")]).0, 0);
+    let (code, out) = told(&["check", &file("blue")]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("spec.node: no Node \"host-a\" exists"),
+        "{out}"
+    );
+}
+
+const EXAMPLE: &str = "examples/two-tenants";
+
+#[test]
+fn explain_names_the_rule_at_both_ends() {
+    let ask = [
+        "explain",
+        "-f",
+        EXAMPLE,
+        "--from",
+        "blue/main/client",
+        "--to",
+        "blue/main/web",
+    ];
+    let (code, out) = told(&[&ask[..], &["--proto", "tcp", "--dport", "80"]].concat());
+    assert_eq!(code, 0);
+    assert_eq!(
+        out,
+        "ALLOW  TCP 10.0.0.21 -> 10.0.0.11 port 80
+  egress   ALLOW  tenants/blue/vpcs/main/ports/client on nodes/host-b
+           rule tenants/blue/vpcs/main/securityGroups/client/rules/web-pages allows TCP to port 80 towards 10.0.0.11
+  ingress  ALLOW  tenants/blue/vpcs/main/ports/web on nodes/host-a
+           rule tenants/blue/vpcs/main/securityGroups/web/rules/from-client allows TCP to port 80 from 10.0.0.21
+"
+    );
+    let verdict = |more: &[&str]| {
+        let (code, out) = told(&[&ask[..], more].concat());
+        assert_eq!(code, 0, "{out}");
+        out.lines().next().expect("a line").to_owned()
+    };
+    for (more, expected) in [
+        (
+            &["--proto", "tcp", "--dport", "81"][..],
+            "DENY  TCP 10.0.0.21 -> 10.0.0.11 port 81",
+        ),
+        (
+            &["--proto", "udp", "--dport", "7", "-6"],
+            "ALLOW  UDP fd00:10::21 -> fd00:10::11 port 7",
+        ),
+        (
+            &["--proto", "icmp"],
+            "ALLOW  ICMP 10.0.0.21 -> 10.0.0.11 type 8 code 0",
+        ),
+        (
+            &["--proto", "ICMPv6"],
+            "ALLOW  ICMPV6 fd00:10::21 -> fd00:10::11 type 128 code 0",
+        ),
+        (
+            &["--proto", "icmp", "--icmp-type", "13"],
+            "DENY  ICMP 10.0.0.21 -> 10.0.0.11 type 13 code 0",
+        ),
+    ] {
+        assert_eq!(verdict(more), expected);
+    }
+}
+
+#[test]
+fn explain_says_why_a_packet_goes_nowhere() {
+    for (to, expected) in [
+        (
+            "10.0.0.12",
+            "is for tenants/blue/vpcs/main/securityGroups/web, which 10.0.0.21 is not in",
+        ),
+        (
+            "10.0.0.99",
+            "no port of tenants/blue/vpcs/main has the address 10.0.0.99",
+        ),
+        (
+            "10.0.0.1",
+            "10.0.0.1 is the gateway of tenants/blue/vpcs/main/subnets/main",
+        ),
+        (
+            "red/main/db",
+            "are in different VPCs, which never reach each other",
+        ),
+    ] {
+        let (code, out) = told(&[
+            "explain",
+            "-f",
+            EXAMPLE,
+            "--from",
+            "blue/main/client",
+            "--to",
+            to,
+            "--proto",
+            "tcp",
+            "--dport",
+            "5432",
+        ]);
+        assert_eq!(code, 0);
+        assert!(
+            out.starts_with("DENY") && out.contains(expected),
+            "{to}: {out}"
+        );
+    }
+    let (_, json) = told(&[
+        "explain",
+        "-f",
+        EXAMPLE,
+        "--from",
+        "red/main/web",
+        "--to",
+        "red/main/db",
+        "--proto",
+        "tcp",
+        "--dport",
+        "5432",
+        "-o",
+        "json",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["verdict"], "ALLOW");
+    assert_eq!(
+        json["steps"][1]["rule"],
+        "tenants/red/vpcs/main/securityGroups/db/rules/from-web"
+    );
+}
+
+/// What cannot be understood has exit code 2 and says what to write.
+#[test]
+fn wrong_usage_is_told() {
+    let explain = [
+        "explain",
+        "-f",
+        EXAMPLE,
+        "--from",
+        "blue/main/client",
+        "--to",
+    ];
+    for (arguments, expected) in [
+        (
+            vec!["check", "no/such/file.yaml"],
+            "cannot read no/such/file.yaml",
+        ),
+        (vec!["check", "src"], "no .yaml or .yml file in src"),
+        (vec!["get", "prots"], "\"prots\" is no kind"),
+        (
+            vec!["get", "tenants/blue/prots"],
+            "\"prots\" is no collection",
+        ),
+        (vec!["get", "nodes/a", "--in", "nodes"], "is a full name"),
+        (
+            vec!["get", "nodes", "--server", "localhost"],
+            "write http://HOST:PORT",
+        ),
+        (
+            vec![
+                "get",
+                "nodes",
+                "--ca",
+                "no-such.pem",
+                "--server",
+                "https://h:1",
+            ],
+            "cannot read no-such.pem",
+        ),
+        (
+            vec!["nodes", "--call-timeout", "0"],
+            "use 0.001 to 86400 seconds",
+        ),
+        (vec!["delete"], "required arguments were not provided"),
+        (
+            [&explain[..], &["blue/main/web", "--proto", "tcp"]].concat(),
+            "give --dport",
+        ),
+        (
+            [
+                &explain[..],
+                &["blue/main/web", "--proto", "icmp", "--dport", "1"],
+            ]
+            .concat(),
+            "ICMP has no ports",
+        ),
+        (
+            [&explain[..], &["blue/main/wbe", "--proto", "icmp"]].concat(),
+            "ports/wbe does not exist",
+        ),
+        (
+            [&explain[..], &["fd00::1", "--proto", "icmp"]].concat(),
+            "no address of a family",
+        ),
+    ] {
+        let output = penstock(&arguments);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains(expected), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_its_own_code() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", free.local_addr().expect("an address"));
+    drop(free);
+    let output = penstock(&["nodes", "--server", &server]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        text(&output.stderr).contains("Connection refused"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// `penstock ... | head -1` is no failure.
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_penstock"))
+        .current_dir(policies())
+        .args(["check", "examples"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("penstock");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
