@@ -299,3 +299,43 @@ pub(crate) fn port_entries(
         .into(),
     ]
 }
+
+/// Entries that lead to an address on another node and let in what it sends.
+pub(crate) fn tunnel_entries(vni: u16, near: u128, far: u128, ip: u128) -> Vec<Entry> {
+    use pipeline::{mapping, nexthop, underlay};
+    const HOP: u32 = 1000;
+    let vpc = Bits::from(vni);
+    vec![
+        nexthop::Entry {
+            key: nexthop::Key { nexthop_id: HOP },
+            action: nexthop::Action::ToVtep {
+                src_vtep: near,
+                dst_vtep: far,
+                src_mac: Bits::default(),
+                // The worker resolves it.
+                dst_mac: Bits::default(),
+                vni: vpc,
+                mtu: 1450,
+                device_port: 1,
+            },
+        }
+        .into(),
+        mapping::Entry {
+            key: mapping::Key {
+                vpc,
+                dst: Lpm::exact(ip),
+            },
+            action: mapping::Action::SetNexthop { nexthop_id: HOP },
+        }
+        .into(),
+        underlay::Entry {
+            key: underlay::Key {
+                src_vtep: far,
+                dst_vtep: near,
+                vni: vpc,
+            },
+            action: underlay::Action::Decap { vpc },
+        }
+        .into(),
+    ]
+}

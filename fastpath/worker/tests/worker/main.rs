@@ -1,7 +1,9 @@
 //! The worker from outside: as a controller talks to it, and as workloads use it.
 #![forbid(unsafe_code)]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "how a test fails")]
 
 mod agent;
+mod bed;
 mod controller;
 mod fixture;
 mod forwarding;
