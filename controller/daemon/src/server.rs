@@ -10,8 +10,8 @@ use penstock_api::v1::diagnostics_server::DiagnosticsServer;
 use penstock_api::v1::resources_server::ResourcesServer;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 use crate::dial::Dialer;
 use crate::election::Elections;
@@ -108,17 +108,17 @@ pub async fn serve(
     let server = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .tcp_nodelay(true)
         .add_service(health_service)
         .add_service(reflection)
         .add_service(resources)
         .add_service(diagnostics);
+    // The builder's own `tcp_nodelay` is for sockets that it binds itself.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let mut stopped = stopping.clone();
-    let serving =
-        server.serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
-            // An error means that the sender is gone, which is a stop as well.
-            let _ = stopped.wait_for(|stopping| *stopping).await;
-        });
+    let serving = server.serve_with_incoming_shutdown(incoming, async move {
+        // An error means that the sender is gone, which is a stop as well.
+        let _ = stopped.wait_for(|stopping| *stopping).await;
+    });
     tokio::pin!(serving);
     tokio::select! {
         result = &mut serving => return Ok(result?),
