@@ -84,7 +84,7 @@ pub struct Position {
 pub struct Diagnostic {
     /// As it was named by whoever had it read.
     pub file: Arc<str>,
-    /// Where in it.
+    /// Where in it; line 0: nowhere in particular.
     pub at: Position,
     /// The resource's name, where it is known.
     pub name: String,
@@ -106,7 +106,11 @@ impl fmt::Display for Diagnostic {
             message,
             suggestion,
         } = self;
-        write!(f, "{file}:{}:{}: ", at.line, at.column)?;
+        if at.line == 0 {
+            write!(f, "{file}: ")?;
+        } else {
+            write!(f, "{file}:{}:{}: ", at.line, at.column)?;
+        }
         for part in [name, field] {
             if !part.is_empty() {
                 write!(f, "{part}: ")?;

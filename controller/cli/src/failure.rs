@@ -6,6 +6,7 @@ use std::time::Duration;
 use penstock_api::client::ConnectError;
 use penstock_policies::document::LoadError;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 /// Exit code where nothing else fits.
 pub(crate) const FAILED: u8 = 3;
@@ -87,7 +88,21 @@ fn told(status: &Status) -> String {
         Code::DeadlineExceeded | Code::Cancelled => "the server did not answer in time",
         Code::Internal | Code::Unknown | Code::DataLoss => "the server failed",
         Code::Unimplemented => "the server does not know this call",
+        Code::FailedPrecondition => return referred(status),
         _ => return status.message().to_owned(),
     };
     format!("{what}: {}", status.message())
+}
+
+/// The message, and everything that stands in the way.
+fn referred(status: &Status) -> String {
+    let mut told = status.message().to_owned();
+    let details = status.get_details_precondition_failure();
+    for violation in details.iter().flat_map(|d| &d.violations) {
+        told.push_str(&format!(
+            "\n  {}: {}",
+            violation.subject, violation.description
+        ));
+    }
+    told
 }

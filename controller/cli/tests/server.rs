@@ -138,6 +138,20 @@ impl Resources for Store {
         {
             return Err(Status::not_found(format!("{name} does not exist")));
         }
+        if names.iter().any(|name| name == "tenants/blue") && names.len() == 1 {
+            let mut details = ErrorDetails::new();
+            details.add_precondition_failure_violation(
+                "REFERENCE",
+                "tenants/blue/vpcs/main",
+                "is a part of it",
+            );
+            let message = "1 reference stands in the way";
+            return Err(Status::with_error_details(
+                Code::FailedPrecondition,
+                message,
+                details,
+            ));
+        }
         let before = stored.len();
         stored.retain(|name, _| !names.contains(name));
         let deleted = u32::try_from(before - stored.len()).expect("few");
@@ -382,6 +396,12 @@ async fn declare_wait_look_and_remove() {
     assert_eq!(
         (code, error.as_str()),
         (4, "penstock: nodes/host-c does not exist\n")
+    );
+    let (code, _, error) = penstock(server, &["delete", "tenants/blue"]).await;
+    assert_eq!(code, 4);
+    assert_eq!(
+        error,
+        "penstock: 1 reference stands in the way\n  tenants/blue/vpcs/main: is a part of it\n"
     );
     let (code, out, _) = penstock(server, &["delete", "-f", example]).await;
     assert_eq!(
