@@ -26,8 +26,12 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Written once the worker serves: the address it listens on.
     pub ready_file: Option<PathBuf>,
+    /// Who the worker is and who may talk to it; `None`: not encrypted.
+    pub tls: Option<Tls>,
     /// Forwarding threads; 1 for now.
     pub lcores: u32,
+    /// The processor that the forwarding thread is bound to; `None`: to none.
+    pub cpu: Option<u16>,
     /// Connections that the slow path tracks.
     pub max_connections: u32,
     /// Entries of each NIC's flow table.
@@ -38,6 +42,17 @@ pub struct Config {
     pub attachments: Attachments,
     /// The NICs, ascending by device id.
     pub nics: Vec<Nic>,
+}
+
+/// PEM files, read when the worker starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The worker's certificate, and what leads from it to its issuer.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Issuers of clients' certificates: whoever has one from them may program the node.
+    pub client_ca: PathBuf,
 }
 
 /// DPDK's environment abstraction layer.
@@ -145,7 +160,9 @@ impl Config {
             node,
             listen,
             data_dir,
+            tls,
             lcores,
+            cpu,
             max_connections,
             flow_capacity,
             eal,
@@ -159,7 +176,19 @@ impl Config {
                 "a node's name has 1 to 253 characters and no spaces; use the host name",
             );
         }
-        check_listen(listen, insecure_listen)?;
+        check_listen(listen, tls.is_some(), insecure_listen)?;
+        let tls = tls.map(|tls| {
+            let file::Tls {
+                certificate,
+                key,
+                client_ca,
+            } = tls;
+            Tls {
+                certificate,
+                key,
+                client_ca,
+            }
+        });
         if data_dir.as_os_str().is_empty() {
             return refuse(
                 "data_dir",
@@ -184,7 +213,9 @@ impl Config {
             listen,
             data_dir,
             ready_file,
+            tls,
             lcores,
+            cpu,
             max_connections,
             flow_capacity,
             eal,
@@ -224,15 +255,15 @@ fn check_range(field: &str, value: u32, low: u32, high: u32) -> Result<(), Confi
     )
 }
 
-fn check_listen(listen: SocketAddr, insecure: bool) -> Result<(), ConfigError> {
-    if listen.ip().is_loopback() || insecure {
+fn check_listen(listen: SocketAddr, tls: bool, insecure: bool) -> Result<(), ConfigError> {
+    if listen.ip().is_loopback() || tls || insecure {
         return Ok(());
     }
     refuse(
         "listen",
         &listen.to_string(),
-        "the channel is not encrypted yet, so anyone who reaches this address programs the node; \
-         listen on a loopback address, or pass --insecure-listen on a network you trust",
+        "without a [tls] section anyone who reaches this address programs the node; add the \
+         section, listen on a loopback address, or pass --insecure-listen on a network you trust",
     )
 }
 

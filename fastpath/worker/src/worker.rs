@@ -15,6 +15,7 @@ use penstock_slowpath_api::v1;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tonic::transport::ServerTlsConfig;
 
 pub use parts::{Parts, dpdk, in_memory};
 
@@ -47,6 +48,7 @@ impl Worker {
     /// # Errors
     /// Whatever is missing, with what to do about it.
     pub async fn start(config: &Config, parts: Parts) -> anyhow::Result<Self> {
+        let tls = config.tls.as_ref().map(transport::tls).transpose()?;
         let store = Arc::new(Store::open(&config.data_dir)?);
         let lcore = parts.lcore.clone();
         let numbers = Numbers::resume(DEVICE_PORTS, PortsFile::load(&store)?);
@@ -93,12 +95,12 @@ impl Worker {
             stop: watch::Sender::new(false),
             tasks: JoinSet::new(),
         };
-        worker.spawn(listener);
+        worker.spawn(listener, tls);
         tracing::info!(node = config.node, %address, nics = config.nics.len(), "worker serves");
         Ok(worker)
     }
 
-    fn spawn(&mut self, listener: TcpListener) {
+    fn spawn(&mut self, listener: TcpListener, tls: Option<ServerTlsConfig>) {
         let p4rt = p4rt::Server::new(self.devices.iter().map(Arc::clone));
         let slowpath = slowpath::Server::new(Arc::clone(&self.node));
         let mut stopped = self.stop.subscribe();
@@ -106,7 +108,7 @@ impl Worker {
             let stop = async move {
                 drop(stopped.wait_for(|stop| *stop).await);
             };
-            Ok(transport::serve(listener, p4rt, slowpath, stop).await?)
+            transport::serve(listener, tls, p4rt, slowpath, stop).await
         });
         for device in &self.devices {
             let keep = tasks::keep(Arc::clone(device), self.stop.subscribe());

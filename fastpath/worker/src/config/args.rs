@@ -23,7 +23,7 @@ pub struct Args {
     /// Overrides the file's `data_dir`.
     #[arg(long)]
     pub data_dir: Option<PathBuf>,
-    /// Allow an address that is not loopback although the channel is not encrypted.
+    /// Allow an address that is not loopback without a [tls] section.
     #[arg(long)]
     pub insecure_listen: bool,
     /// Write the gRPC address to this file once the worker serves.

@@ -16,9 +16,13 @@ pub struct File {
     pub listen: SocketAddr,
     /// Where snapshots are kept.
     pub data_dir: PathBuf,
+    /// Who the worker is and who may talk to it.
+    pub tls: Option<Tls>,
     /// Forwarding threads.
     #[serde(default = "one")]
     pub lcores: u32,
+    /// The processor that the forwarding thread is bound to.
+    pub cpu: Option<u16>,
     /// Tracked connections.
     #[serde(default = "default_connections")]
     pub max_connections: u32,
@@ -34,6 +38,18 @@ pub struct File {
     /// The NICs.
     #[serde(default)]
     pub nic: Vec<Nic>,
+}
+
+/// `[tls]`: PEM files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The worker's certificate, and what leads from it to its issuer.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Issuers of clients' certificates.
+    pub client_ca: PathBuf,
 }
 
 /// `[eal]`
@@ -53,7 +69,7 @@ impl Default for Eal {
         Self {
             no_huge: true,
             memory_mb: 256,
-            file_prefix: "penstock".to_owned(),
+            file_prefix: format!("penstock-{}", std::process::id()),
         }
     }
 }

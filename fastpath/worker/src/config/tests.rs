@@ -96,6 +96,13 @@ fn refusals_name_field_value_and_remedy() {
 }
 
 #[test]
+fn tls_opens_other_addresses() {
+    let tls = "listen = \"0.0.0.0:1\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n[attachments]";
+    let config = check(&GOOD.replacen("[attachments]", tls, 1)).expect("good");
+    assert_eq!(config.tls.map(|tls| tls.key), Some("k".into()));
+}
+
+#[test]
 fn a_flag_lifts_the_loopback_rule() {
     let text = GOOD.replacen("[attachments]", "listen = \"0.0.0.0:1\"\n[attachments]", 1);
     let file: File = toml::from_str(&text).expect("toml");

@@ -64,7 +64,7 @@ pub fn dpdk(config: &Config) -> anyhow::Result<Parts> {
     let (core, attic) = core(config, Some(pool));
     let (lcore, receiver) = mailbox::channel();
     let (end, ended) = oneshot::channel();
-    let thread = ::dpdk::launch(&eal, "lcore-0", None, move || {
+    let thread = ::dpdk::launch(&eal, "lcore-0", config.cpu.map(usize::from), move || {
         // Dropped when the thread ends, after a panic too.
         let _end = end;
         lcore::run(core, receiver)

@@ -10,3 +10,4 @@ mod forwarding;
 mod memory;
 mod netns;
 mod slowpath;
+mod tls;

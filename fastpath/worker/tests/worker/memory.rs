@@ -17,13 +17,18 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) async fn start() -> Self {
-        let dir = Arc::new(tempfile::tempdir().expect("a directory"));
-        let host = Arc::new(Host::new(["u0", "u1", "va", "vb"]));
-        Self::on(dir, host).await
+        Self::with("").await
     }
 
-    async fn on(dir: Arc<tempfile::TempDir>, host: Arc<Host>) -> Self {
-        let config = config(dir.path());
+    /// With more in its configuration.
+    pub(crate) async fn with(more: &str) -> Self {
+        let dir = Arc::new(tempfile::tempdir().expect("a directory"));
+        let host = Arc::new(Host::new(["u0", "u1", "va", "vb"]));
+        Self::on(dir, host, more).await
+    }
+
+    async fn on(dir: Arc<tempfile::TempDir>, host: Arc<Host>, more: &str) -> Self {
+        let config = config(dir.path(), more);
         let parts = worker::in_memory(&config, Arc::clone(&host)).expect("a thread");
         let worker = Worker::start(&config, parts).await.expect("starts");
         Self { worker, host, dir }
@@ -38,17 +43,17 @@ impl Bed {
         let Self { worker, host, dir } = self;
         worker.stop().await.expect("stops");
         assert!(host.open_ports().is_empty(), "all are closed");
-        Self::on(dir, host).await
+        Self::on(dir, host, "").await
     }
 }
 
-fn config(dir: &std::path::Path) -> Config {
+fn config(dir: &std::path::Path, more: &str) -> Config {
     let text = format!(
         "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 1024\n\
          flow_capacity = 1024\n\
          [attachments]\nallow = [\"v*\"]\n\
          [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"192.0.2.1/24\"\n\
-         [[nic]]\ndevice_id = 2\nuplink = {{ interface = \"u1\" }}\nvtep = \"192.0.2.2/24\"\n"
+         [[nic]]\ndevice_id = 2\nuplink = {{ interface = \"u1\" }}\nvtep = \"192.0.2.2/24\"\n{more}"
     );
     let file: File = toml::from_str(&text).expect("toml");
     Config::check(file, false, None).expect("good")
