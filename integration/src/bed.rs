@@ -40,14 +40,24 @@ impl Bed {
         if prefix.is_empty() || prefix.len() > 4 {
             bail!("bed prefix {prefix:?}: one to four letters");
         }
-        if fs::metadata("/proc/self").context("read /proc/self").map(owner)? != 0 {
+        if fs::metadata("/proc/self")
+            .context("read /proc/self")
+            .map(owner)?
+            != 0
+        {
             bail!("network namespaces need root: run as root, or with sudo");
         }
         let tag = format!("{prefix}{}", std::process::id());
         let scratch = std::env::temp_dir().join(format!("penstock-{tag}"));
         fs::create_dir_all(&scratch)
             .with_context(|| format!("create the scratch folder {}", scratch.display()))?;
-        Ok(Self { tag, processes: Vec::new(), namespaces: Vec::new(), scratch, keep: false })
+        Ok(Self {
+            tag,
+            processes: Vec::new(),
+            namespaces: Vec::new(),
+            scratch,
+            keep: false,
+        })
     }
 
     /// Folder for logs and data; goes with the bed.

@@ -71,12 +71,18 @@ pub fn run(options: &Options) -> Result<()> {
 fn play(stage: &mut Stage, options: &Options, interrupt: &Interrupt) -> Result<()> {
     say("applying the policy through `penstock apply`");
     let penstock = stage.penstock();
-    let policy = options.policy.to_str().context("the policy's path is not UTF-8")?;
+    let policy = options
+        .policy
+        .to_str()
+        .context("the policy's path is not UTF-8")?;
     print!("{}", penstock.run(&["apply", "-f", policy])?);
     say("waiting until every node has it (`penstock wait`)");
     let begin = Instant::now();
     print!("{}", penstock.run(&["wait", "--timeout", "30"])?);
-    println!("  programmed after {:.0} ms", begin.elapsed().as_secs_f64() * 1e3);
+    println!(
+        "  programmed after {:.0} ms",
+        begin.elapsed().as_secs_f64() * 1e3
+    );
     stage.wait_for_addresses(interrupt)?;
     stage.check_alive()?;
 
@@ -91,7 +97,8 @@ fn play(stage: &mut Stage, options: &Options, interrupt: &Interrupt) -> Result<(
     cut.print();
 
     stage.check_alive()?;
-    let wrong = rows.iter().filter(|r| !r.is_as_expected()).count() + usize::from(!cut.is_as_expected());
+    let wrong =
+        rows.iter().filter(|r| !r.is_as_expected()).count() + usize::from(!cut.is_as_expected());
     if wrong > 0 {
         bail!("{wrong} of {} rows are not as expected", rows.len() + 1);
     }

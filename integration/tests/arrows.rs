@@ -13,7 +13,14 @@ const FLOORS: &[(u32, &[&str])] = &[
     (0, &["dpdk-sys"]),
     (1, &["penstock-flow", "p4runtime", "dpdk"]),
     (2, &["penstock-rules"]),
-    (3, &["penstock-policies", "penstock-slowpath-api", "penstock-engine"]),
+    (
+        3,
+        &[
+            "penstock-policies",
+            "penstock-slowpath-api",
+            "penstock-engine",
+        ],
+    ),
     (4, &["penstock-api"]),
     (5, &["penstockd", "penstock-cli", "penstock-worker"]),
     (6, &["penstock-integration"]),
@@ -27,16 +34,29 @@ const NEED_DPDK: &[&str] = &["dpdk-sys", "dpdk", "penstock-worker"];
 
 fn metadata() -> Value {
     let out = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
         .current_dir(root())
         .output()
         .expect("cargo metadata runs");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     serde_json::from_slice(&out.stdout).expect("cargo metadata prints JSON")
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("integration/ has a parent").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("integration/ has a parent")
+        .to_owned()
 }
 
 /// Package name -> its dependencies inside the workspace, of every kind.
@@ -49,23 +69,42 @@ fn arrows() -> BTreeMap<String, Vec<String>> {
         .iter()
         .map(|p| {
             let deps = p["dependencies"].as_array().expect("dependencies");
-            (name(p), deps.iter().map(name).filter(|d| members.contains(d)).collect())
+            (
+                name(p),
+                deps.iter()
+                    .map(name)
+                    .filter(|d| members.contains(d))
+                    .collect(),
+            )
         })
         .collect()
 }
 
 fn floor(name: &str) -> u32 {
     let found = FLOORS.iter().find(|(_, names)| names.contains(&name));
-    found.unwrap_or_else(|| panic!("{name} stands on no floor: add it to FLOORS and ARCHITECTURE.md")).0
+    assert!(
+        found.is_some(),
+        "{name} stands on no floor: add it to FLOORS and ARCHITECTURE.md"
+    );
+    found.map_or(0, |(floor, _)| *floor)
 }
 
 #[test]
 fn arrows_point_down() {
     let arrows = arrows();
-    assert!(arrows.len() >= 13, "cargo metadata lists only {:?}", arrows.keys());
+    assert!(
+        arrows.len() >= 13,
+        "cargo metadata lists only {:?}",
+        arrows.keys()
+    );
     for (from, to) in &arrows {
         for to in to {
-            assert!(floor(to) < floor(from), "{from} (floor {}) uses {to} (floor {})", floor(from), floor(to));
+            assert!(
+                floor(to) < floor(from),
+                "{from} (floor {}) uses {to} (floor {})",
+                floor(from),
+                floor(to)
+            );
         }
     }
 }
@@ -76,7 +115,10 @@ fn only_the_worker_reaches_libdpdk() {
         if NEED_DPDK.contains(&from.as_str()) {
             continue;
         }
-        assert!(to.iter().all(|t| !NEED_DPDK.contains(&t.as_str())), "{from} uses {to:?}");
+        assert!(
+            to.iter().all(|t| !NEED_DPDK.contains(&t.as_str())),
+            "{from} uses {to:?}"
+        );
     }
 }
 
@@ -96,7 +138,10 @@ fn unsafe_has_an_address() {
             }
             let path = target["src_path"].as_str().expect("a path");
             let text = fs::read_to_string(path).expect("a crate root is readable");
-            assert!(text.contains("#![forbid(unsafe_code)]"), "{path} does not forbid unsafe code");
+            assert!(
+                text.contains("#![forbid(unsafe_code)]"),
+                "{path} does not forbid unsafe code"
+            );
             checked += 1;
         }
     }
@@ -108,6 +153,10 @@ fn the_datapath_names_no_operating_system() {
     for name in ["flow", "rules", "engine"] {
         let path = root().join("fastpath").join(name).join("src/lib.rs");
         let text = fs::read_to_string(&path).expect("a crate root is readable");
-        assert!(text.lines().any(|l| l == "#![no_std]"), "{} is not no_std", path.display());
+        assert!(
+            text.lines().any(|l| l == "#![no_std]"),
+            "{} is not no_std",
+            path.display()
+        );
     }
 }

@@ -18,7 +18,14 @@ impl Workload {
     ///
     /// # Errors
     /// What `ip` says.
-    pub fn plug(ns: Netns, host: &Netns, attachment: &str, mac: &str, addrs: &[&str], mtu: u16) -> Result<Self> {
+    pub fn plug(
+        ns: Netns,
+        host: &Netns,
+        attachment: &str,
+        mac: &str,
+        addrs: &[&str],
+        mtu: u16,
+    ) -> Result<Self> {
         cable(host, attachment, &ns, "eth0", mtu)?;
         quiet(host, attachment)?;
         offloads_off(&ns, "eth0")?;
@@ -39,8 +46,22 @@ impl Workload {
 pub fn cable(a: &Netns, a_name: &str, b: &Netns, b_name: &str, mtu: u16) -> Result<()> {
     let mtu = mtu.to_string();
     ip(&[
-        "link", "add", a_name, "mtu", &mtu, "netns", a.name(), "type", "veth", "peer", "name", b_name, "mtu", &mtu,
-        "netns", b.name(),
+        "link",
+        "add",
+        a_name,
+        "mtu",
+        &mtu,
+        "netns",
+        a.name(),
+        "type",
+        "veth",
+        "peer",
+        "name",
+        b_name,
+        "mtu",
+        &mtu,
+        "netns",
+        b.name(),
     ])
 }
 
@@ -49,12 +70,19 @@ pub fn cable(a: &Netns, a_name: &str, b: &Netns, b_name: &str, mtu: u16) -> Resu
 /// # Errors
 /// What `sysctl` or `ethtool` says.
 pub fn quiet(ns: &Netns, interface: &str) -> Result<()> {
-    ns.run(&["sysctl", "-qw", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")])?;
+    ns.run(&[
+        "sysctl",
+        "-qw",
+        &format!("net.ipv6.conf.{interface}.disable_ipv6=1"),
+    ])?;
     offloads_off(ns, interface)
 }
 
 /// A frame on a veth otherwise carries no valid checksum, and may be 64 KiB.
 fn offloads_off(ns: &Netns, interface: &str) -> Result<()> {
-    ns.run(&["ethtool", "-K", interface, "tx", "off", "rx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
+    ns.run(&[
+        "ethtool", "-K", interface, "tx", "off", "rx", "off", "gso", "off", "gro", "off", "tso",
+        "off",
+    ])?;
     Ok(())
 }

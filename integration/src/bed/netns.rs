@@ -19,10 +19,17 @@ pub struct Netns {
 impl Netns {
     pub(super) fn create(name: &str) -> Result<Self> {
         ip(&["netns", "add", name])?;
-        let ns = Self { name: name.to_owned() };
+        let ns = Self {
+            name: name.to_owned(),
+        };
         // Nothing may speak before it is told to: no router solicitations, no
         // link-local addresses on interfaces that only carry a worker's frames.
-        ns.run(&["sysctl", "-qw", "net.ipv6.conf.all.accept_ra=0", "net.ipv6.conf.default.accept_ra=0"])?;
+        ns.run(&[
+            "sysctl",
+            "-qw",
+            "net.ipv6.conf.all.accept_ra=0",
+            "net.ipv6.conf.default.accept_ra=0",
+        ])?;
         ns.run(&["ip", "link", "set", "lo", "up"])?;
         Ok(ns)
     }
@@ -38,7 +45,11 @@ impl Netns {
     /// # Errors
     /// When it fails or takes over ten seconds.
     pub fn run(&self, command: &[&str]) -> Result<String> {
-        let all: Vec<&str> = ["ip", "netns", "exec", &self.name].iter().chain(command).copied().collect();
+        let all: Vec<&str> = ["ip", "netns", "exec", &self.name]
+            .iter()
+            .chain(command)
+            .copied()
+            .collect();
         run(&all, IP_DEADLINE)?.success(&all)
     }
 
@@ -65,10 +76,18 @@ pub(super) fn ip(args: &[&str]) -> Result<()> {
 /// What `ip` or the file system says.
 pub fn sweep(prefix: &str) -> Result<Vec<String>> {
     let mut removed = Vec::new();
-    let Ok(names) = fs::read_dir("/run/netns") else { return Ok(removed) };
+    let Ok(names) = fs::read_dir("/run/netns") else {
+        return Ok(removed);
+    };
     for entry in names {
-        let name = entry.context("list /run/netns")?.file_name().to_string_lossy().into_owned();
-        let Some(pid) = bed_pid(&name, prefix) else { continue };
+        let name = entry
+            .context("list /run/netns")?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
+        let Some(pid) = bed_pid(&name, prefix) else {
+            continue;
+        };
         if is_running(pid) {
             continue;
         }
@@ -80,7 +99,8 @@ pub fn sweep(prefix: &str) -> Result<Vec<String>> {
         ns.delete()?;
         let scratch = std::env::temp_dir().join(format!("penstock-{prefix}{pid}"));
         if scratch.exists() {
-            fs::remove_dir_all(&scratch).with_context(|| format!("remove {}", scratch.display()))?;
+            fs::remove_dir_all(&scratch)
+                .with_context(|| format!("remove {}", scratch.display()))?;
         }
         removed.push(name);
     }

@@ -38,7 +38,11 @@ impl Process {
             .process_group(0)
             .spawn()
             .with_context(|| format!("start {name}"))?;
-        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+        })
     }
 
     /// What it was called when it was started.
@@ -63,7 +67,11 @@ impl Process {
             let log = self.output()?;
             let tail: Vec<&str> = log.lines().rev().take(15).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
-            bail!("{} ended ({status}); its last lines:\n{}", self.name, tail.join("\n"));
+            bail!(
+                "{} ended ({status}); its last lines:\n{}",
+                self.name,
+                tail.join("\n")
+            );
         }
         Ok(())
     }
@@ -124,7 +132,13 @@ impl Run {
         if self.status.success() {
             return Ok(self.stdout);
         }
-        bail!("`{}` failed ({}): {}{}", command.join(" "), self.status, self.stderr.trim(), self.stdout.trim());
+        bail!(
+            "`{}` failed ({}): {}{}",
+            command.join(" "),
+            self.status,
+            self.stderr.trim(),
+            self.stdout.trim()
+        );
     }
 }
 
@@ -163,7 +177,11 @@ pub fn run(command: &[&str], deadline: Duration) -> Result<Run> {
     let text = |handle: std::thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&handle.join().unwrap_or_default()).into_owned()
     };
-    Ok(Run { status, stdout: text(stdout), stderr: text(stderr) })
+    Ok(Run {
+        status,
+        stdout: text(stdout),
+        stderr: text(stderr),
+    })
 }
 
 fn drain(mut pipe: impl std::io::Read) -> Vec<u8> {
@@ -180,7 +198,8 @@ mod tests {
     #[test]
     fn a_command_is_killed_at_its_deadline() {
         let begin = Instant::now();
-        let e = run(&["sleep", "20"], Duration::from_millis(100)).expect_err("must not end by itself");
+        let e =
+            run(&["sleep", "20"], Duration::from_millis(100)).expect_err("must not end by itself");
         assert!(e.to_string().contains("took over"), "{e}");
         assert!(begin.elapsed() < Duration::from_secs(5));
     }
@@ -188,7 +207,10 @@ mod tests {
     #[test]
     fn a_failure_shows_what_was_said() {
         let command = ["sh", "-c", "echo why >&2; exit 3"];
-        let e = run(&command, GRACE).expect("it starts").success(&command).expect_err("exit 3");
+        let e = run(&command, GRACE)
+            .expect("it starts")
+            .success(&command)
+            .expect_err("exit 3");
         assert!(e.to_string().contains("why"), "{e}");
     }
 }

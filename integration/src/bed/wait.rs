@@ -21,7 +21,8 @@ impl Interrupt {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&flag)).context("install a signal handler")?;
+            signal_hook::flag::register(signal, Arc::clone(&flag))
+                .context("install a signal handler")?;
         }
         Ok(Self(flag))
     }

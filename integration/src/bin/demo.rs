@@ -27,6 +27,13 @@ fn main() -> Result<()> {
         return demo::stop();
     }
     let this = std::env::current_exe().context("find this program's folder")?;
-    let binaries = this.parent().context("this program has no folder")?.to_owned();
-    demo::run(&Options { binaries, policy: args.policy, keep: args.keep })
+    let binaries = this
+        .parent()
+        .context("this program has no folder")?
+        .to_owned();
+    demo::run(&Options {
+        binaries,
+        policy: args.policy,
+        keep: args.keep,
+    })
 }

@@ -22,26 +22,52 @@ enum Command {
         udp: u16,
     },
     /// Prints the token of a TCP server and the time that connecting took.
-    TcpAsk { addr: IpAddr, port: u16, wait_ms: u64 },
+    TcpAsk {
+        addr: IpAddr,
+        port: u16,
+        wait_ms: u64,
+    },
     /// Prints the token of a UDP server and the time until its first answer.
-    UdpAsk { addr: IpAddr, port: u16, wait_ms: u64 },
+    UdpAsk {
+        addr: IpAddr,
+        port: u16,
+        wait_ms: u64,
+    },
     /// Sends GET over one HTTP connection every 20 ms, and prints a line per answer.
-    Pulse { addr: IpAddr, port: u16, seconds: u64 },
+    Pulse {
+        addr: IpAddr,
+        port: u16,
+        seconds: u64,
+    },
 }
 
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Serve { token, tcp, udp } => serve(token, tcp, udp),
-        Command::TcpAsk { addr, port, wait_ms } => tcp_ask((addr, port).into(), Duration::from_millis(wait_ms)),
-        Command::UdpAsk { addr, port, wait_ms } => udp_ask((addr, port).into(), Duration::from_millis(wait_ms)),
-        Command::Pulse { addr, port, seconds } => pulse((addr, port).into(), Duration::from_secs(seconds)),
+        Command::TcpAsk {
+            addr,
+            port,
+            wait_ms,
+        } => tcp_ask((addr, port).into(), Duration::from_millis(wait_ms)),
+        Command::UdpAsk {
+            addr,
+            port,
+            wait_ms,
+        } => udp_ask((addr, port).into(), Duration::from_millis(wait_ms)),
+        Command::Pulse {
+            addr,
+            port,
+            seconds,
+        } => pulse((addr, port).into(), Duration::from_secs(seconds)),
     }
 }
 
 fn serve(token: String, tcp: u16, udp: u16) -> Result<()> {
     let everyone = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-    let listener = TcpListener::bind((everyone, tcp)).with_context(|| format!("bind TCP port {tcp}"))?;
-    let socket = UdpSocket::bind((everyone, udp)).with_context(|| format!("bind UDP port {udp}"))?;
+    let listener =
+        TcpListener::bind((everyone, tcp)).with_context(|| format!("bind TCP port {tcp}"))?;
+    let socket =
+        UdpSocket::bind((everyone, udp)).with_context(|| format!("bind UDP port {udp}"))?;
     println!("ready");
     let answer = token.clone();
     thread::spawn(move || {
@@ -66,28 +92,45 @@ fn serve(token: String, tcp: u16, udp: u16) -> Result<()> {
 
 fn tcp_ask(addr: SocketAddr, wait: Duration) -> Result<()> {
     let begin = Instant::now();
-    let mut stream = TcpStream::connect_timeout(&addr, wait).with_context(|| format!("connect to {addr}"))?;
+    let mut stream =
+        TcpStream::connect_timeout(&addr, wait).with_context(|| format!("connect to {addr}"))?;
     let took = begin.elapsed();
-    stream.set_read_timeout(Some(wait)).context("set a read timeout")?;
+    stream
+        .set_read_timeout(Some(wait))
+        .context("set a read timeout")?;
     let mut token = String::new();
-    stream.read_to_string(&mut token).with_context(|| format!("read from {addr}"))?;
+    stream
+        .read_to_string(&mut token)
+        .with_context(|| format!("read from {addr}"))?;
     report(&token, took);
     Ok(())
 }
 
 fn udp_ask(addr: SocketAddr, wait: Duration) -> Result<()> {
-    let any: IpAddr = if addr.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if addr.is_ipv4() {
+        [0, 0, 0, 0].into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind((any, 0)).context("bind a UDP port")?;
-    socket.connect(addr).with_context(|| format!("connect to {addr}"))?;
-    socket.set_read_timeout(Some(wait)).context("set a read timeout")?;
+    socket
+        .connect(addr)
+        .with_context(|| format!("connect to {addr}"))?;
+    socket
+        .set_read_timeout(Some(wait))
+        .context("set a read timeout")?;
     let mut first = None;
     let mut datagram = [0; 2048];
     let mut token = String::new();
     // A conversation, not one datagram, so that the NIC has something to take.
     for _ in 0..20 {
         let begin = Instant::now();
-        socket.send(b"token?").with_context(|| format!("send to {addr}"))?;
-        let n = socket.recv(&mut datagram).with_context(|| format!("no answer from {addr} in {wait:?}"))?;
+        socket
+            .send(b"token?")
+            .with_context(|| format!("send to {addr}"))?;
+        let n = socket
+            .recv(&mut datagram)
+            .with_context(|| format!("no answer from {addr} in {wait:?}"))?;
         first.get_or_insert(begin.elapsed());
         token = String::from_utf8_lossy(&datagram[..n]).into_owned();
     }
@@ -101,13 +144,18 @@ fn report(token: &str, first: Duration) {
 }
 
 fn pulse(addr: SocketAddr, time: Duration) -> Result<()> {
-    let mut stream = TcpStream::connect_timeout(&addr, Duration::from_secs(2)).context("connect")?;
+    let mut stream =
+        TcpStream::connect_timeout(&addr, Duration::from_secs(2)).context("connect")?;
     stream.set_nodelay(true).context("set TCP_NODELAY")?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).context("set a read timeout")?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .context("set a read timeout")?;
     let mut answers = BufReader::new(stream.try_clone().context("duplicate the stream")?);
     let end = Instant::now() + time;
     while Instant::now() < end {
-        stream.write_all(b"GET /token HTTP/1.1\r\nHost: web\r\n\r\n").context("ask")?;
+        stream
+            .write_all(b"GET /token HTTP/1.1\r\nHost: web\r\n\r\n")
+            .context("ask")?;
         let body = answer(&mut answers)?;
         println!("{}", body.trim());
         thread::sleep(Duration::from_millis(20));
@@ -134,4 +182,3 @@ fn answer(from: &mut impl BufRead) -> Result<String> {
     from.read_exact(&mut body).context("read the body")?;
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
-

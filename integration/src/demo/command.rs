@@ -18,14 +18,25 @@ pub(super) struct Penstock {
 
 impl Penstock {
     pub(super) fn new(ns: Netns, binaries: &Path, server: String) -> Self {
-        Self { ns, binary: binaries.join("penstock"), server }
+        Self {
+            ns,
+            binary: binaries.join("penstock"),
+            server,
+        }
     }
 
     /// The whole command line, for a person to repeat.
     pub(super) fn line(&self, args: &[&str]) -> Vec<String> {
         let head = ["ip", "netns", "exec", self.ns.name()].map(str::to_owned);
-        let program = [self.binary.display().to_string(), "--server".to_owned(), self.server.clone()];
-        head.into_iter().chain(program).chain(args.iter().map(|&a| a.to_owned())).collect()
+        let program = [
+            self.binary.display().to_string(),
+            "--server".to_owned(),
+            self.server.clone(),
+        ];
+        head.into_iter()
+            .chain(program)
+            .chain(args.iter().map(|&a| a.to_owned()))
+            .collect()
     }
 
     pub(super) fn run(&self, args: &[&str]) -> Result<String> {
@@ -37,6 +48,7 @@ impl Penstock {
     pub(super) fn json(&self, args: &[&str]) -> Result<Value> {
         let args: Vec<&str> = args.iter().copied().chain(["-o", "json"]).collect();
         let out = self.run(&args)?;
-        serde_json::from_str(&out).with_context(|| format!("`penstock {}` printed no JSON: {out}", args.join(" ")))
+        serde_json::from_str(&out)
+            .with_context(|| format!("`penstock {}` printed no JSON: {out}", args.join(" ")))
     }
 }

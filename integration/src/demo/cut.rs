@@ -11,7 +11,7 @@ use super::stage::Stage;
 use crate::bed::{Interrupt, eventually};
 
 const GROUP: &str = "tenants/blue/vpcs/main/securityGroups/web";
-const RULE: &str = "http-from-client";
+const RULE: &str = "from-client";
 
 /// What was seen.
 #[derive(Debug)]
@@ -35,25 +35,41 @@ impl Cut {
             self.stopped_after.as_secs_f64() * 1e3
         );
         println!("  cut because: {}", self.explanation);
-        println!("  rule: {}  {}", self.rule, if self.is_as_expected() { "ok" } else { "WRONG" });
+        println!(
+            "  rule: {}  {}",
+            self.rule,
+            if self.is_as_expected() { "ok" } else { "WRONG" }
+        );
     }
 }
 
 pub(super) fn run(stage: &mut Stage, interrupt: &Interrupt, limit: Duration) -> Result<Cut> {
-    let pulse = [stage.workload_binary(), "pulse".into(), "10.0.0.11".into(), "80".into(), "30".into()];
+    let pulse = [
+        stage.workload_binary(),
+        "pulse".into(),
+        "10.0.0.11".into(),
+        "80".into(),
+        "30".into(),
+    ];
     stage.spawn("blue-client", "pulse", &pulse)?;
-    eventually(interrupt, Duration::from_secs(5), "answers on the open connection", || {
-        let answers = stage.output("pulse")?.lines().count();
-        if answers < 20 {
-            bail!("{answers} answers so far");
-        }
-        Ok(())
-    })?;
+    eventually(
+        interrupt,
+        Duration::from_secs(5),
+        "answers on the open connection",
+        || {
+            let answers = stage.output("pulse")?.lines().count();
+            if answers < 20 {
+                bail!("{answers} answers so far");
+            }
+            Ok(())
+        },
+    )?;
 
     let penstock = stage.penstock();
     let group = penstock.json(&["get", GROUP])?;
     let file = stage.scratch_file("web-without-http.yaml");
-    fs::write(&file, without_rule(group)?.to_string()).with_context(|| format!("write {}", file.display()))?;
+    fs::write(&file, without_rule(group)?.to_string())
+        .with_context(|| format!("write {}", file.display()))?;
     penstock.run(&["apply", "-f", &file.display().to_string()])?;
     let accepted = Instant::now();
 
@@ -68,19 +84,35 @@ pub(super) fn run(stage: &mut Stage, interrupt: &Interrupt, limit: Duration) -> 
         }
     }
     let stopped_after = last - accepted;
-    eventually(interrupt, Duration::from_secs(3), "`penstock drops` to name the rule", || {
-        let drops = penstock.json(&["drops", "--port", "tenants/blue/vpcs/main/ports/web"])?;
-        let drops = drops["drops"].as_array().context("no list of drops")?;
-        let cut = drops.iter().find(|d| d["rule"].as_str().is_some_and(|r| r.ends_with(RULE)));
-        let cut = cut.with_context(|| format!("no drop names {RULE} in {drops:?}"))?;
-        let text = |field: &str| cut[field].as_str().unwrap_or_default().to_owned();
-        Ok(Cut { stopped_after, limit, explanation: text("explanation"), rule: text("rule") })
-    })
+    eventually(
+        interrupt,
+        Duration::from_secs(3),
+        "`penstock drops` to name the rule",
+        || {
+            let drops = penstock.json(&["drops", "--port", "tenants/blue/vpcs/main/ports/web"])?;
+            let drops = drops["drops"].as_array().context("no list of drops")?;
+            let cut = drops.iter().find(|d| {
+                d["rule"]
+                    .as_str()
+                    .is_some_and(|r| r.ends_with(&format!("web/rules/{RULE}")))
+            });
+            let cut = cut.with_context(|| format!("no drop names {RULE} in {drops:?}"))?;
+            let text = |field: &str| cut[field].as_str().unwrap_or_default().to_owned();
+            Ok(Cut {
+                stopped_after,
+                limit,
+                explanation: text("explanation"),
+                rule: text("rule"),
+            })
+        },
+    )
 }
 
 /// The group without the rule; JSON is YAML too, so it can be applied as it is.
 fn without_rule(mut group: Value) -> Result<Value> {
-    let rules = group["spec"]["rules"].as_array_mut().context("the group has no list of rules")?;
+    let rules = group["spec"]["rules"]
+        .as_array_mut()
+        .context("the group has no list of rules")?;
     let before = rules.len();
     rules.retain(|rule| rule["name"] != RULE);
     if rules.len() + 1 != before {

@@ -22,7 +22,10 @@ pub(super) enum Talk {
 pub(super) enum Seen {
     NotTried,
     /// An answer, with what it said and how long the first one took.
-    Answer { token: String, first_us: u64 },
+    Answer {
+        token: String,
+        first_us: u64,
+    },
     Silence,
     /// Neither: what went wrong.
     Broken(String),
@@ -48,7 +51,9 @@ const NIC_SHARE: f64 = 0.95;
 impl Row {
     pub(super) fn is_as_expected(&self) -> bool {
         match (&self.seen, self.allowed) {
-            (Seen::Answer { token, .. }, true) => self.is_right_token(token) && self.is_nic_enough(),
+            (Seen::Answer { token, .. }, true) => {
+                self.is_right_token(token) && self.is_nic_enough()
+            }
             (Seen::Silence, false) => true,
             _ => false,
         }
@@ -88,10 +93,24 @@ pub(super) fn all() -> Vec<Row> {
                     "client" => "21",
                     _ => "31",
                 };
-                let addr = if v6 { format!("fd00:10::{last}") } else { format!("10.0.0.{last}") };
+                let addr = if v6 {
+                    format!("fd00:10::{last}")
+                } else {
+                    format!("10.0.0.{last}")
+                };
                 let (slow_packets, nic_packets) = (0, 0);
                 let seen = Seen::NotTried;
-                rows.push(Row { tenant, from, to, addr, talk, allowed, seen, slow_packets, nic_packets });
+                rows.push(Row {
+                    tenant,
+                    from,
+                    to,
+                    addr,
+                    talk,
+                    allowed,
+                    seen,
+                    slow_packets,
+                    nic_packets,
+                });
             };
             row("client", "web", Talk::Ping, true);
             row("client", "web", Talk::Http, true);
@@ -111,7 +130,9 @@ pub(super) fn all() -> Vec<Row> {
 /// Adds what the sender's node counted for each row.
 pub(super) fn count_packets(penstock: &Penstock, rows: &mut [Row]) -> Result<()> {
     let flows = penstock.json(&["flows"])?;
-    let flows = flows.as_array().context("`penstock flows -o json` is no list")?;
+    let flows = flows
+        .as_array()
+        .context("`penstock flows -o json` is no list")?;
     for row in rows {
         let own: Vec<&Value> = flows.iter().filter(|f| is_of(f, row)).collect();
         for flow in own {
@@ -133,14 +154,24 @@ fn is_of(flow: &Value, row: &Row) -> bool {
 
 fn number(flow: &Value, field: &str) -> Result<u64> {
     let value = &flow[field];
-    let number = value.as_u64().or_else(|| value.as_str().and_then(|s| s.parse().ok()));
+    let number = value
+        .as_u64()
+        .or_else(|| value.as_str().and_then(|s| s.parse().ok()));
     number.with_context(|| format!("{field} is missing from {flow}"))
 }
 
 pub(super) fn print(rows: &[Row]) {
     let mut table = Table::new();
     table.set_header([
-        "pair", "to", "protocol", "expected", "observed", "first packet (RTT)", "slow path", "NIC", "",
+        "pair",
+        "to",
+        "protocol",
+        "expected",
+        "observed",
+        "first packet (RTT)",
+        "slow path",
+        "NIC",
+        "",
     ]);
     for row in rows {
         let talk = match row.talk {
@@ -153,7 +184,9 @@ pub(super) fn print(rows: &[Row]) {
             Seen::NotTried => ("not tried".to_owned(), String::new()),
             Seen::Silence => ("no answer".to_owned(), String::new()),
             Seen::Broken(why) => (why.clone(), String::new()),
-            Seen::Answer { token, first_us } if token.is_empty() => ("answer".to_owned(), format!("{first_us} us")),
+            Seen::Answer { token, first_us } if token.is_empty() => {
+                ("answer".to_owned(), format!("{first_us} us"))
+            }
             Seen::Answer { token, first_us } => (token.clone(), format!("{first_us} us")),
         };
         table.add_row([
@@ -169,6 +202,10 @@ pub(super) fn print(rows: &[Row]) {
         ]);
     }
     println!("{table}");
-    println!("First packet: round trip seen by the client's kernel, measured. Slow path and NIC: packets");
-    println!("of both directions as counted on the sender's node; here the NIC is the worker's soft NIC.");
+    println!(
+        "First packet: round trip seen by the client's kernel, measured. Slow path and NIC: packets"
+    );
+    println!(
+        "of both directions as counted on the sender's node; here the NIC is the worker's soft NIC."
+    );
 }

@@ -29,13 +29,13 @@ pub(super) const BLOB_BYTES: usize = 10_000_000;
 /// One line per workload: tenant, name, host, last byte of MAC and addresses.
 /// The policy in `policies/examples/two-tenants` says the same.
 const WORKLOADS: [(&str, &str, &str, u8, &str); 7] = [
-    ("blue", "web", "host-a", 0x11, "02:b0:00:00:00:11"),
-    ("blue", "db", "host-b", 0x12, "02:b0:00:00:00:12"),
-    ("blue", "client", "host-b", 0x21, "02:b0:00:00:00:21"),
-    ("blue", "cache", "host-a", 0x31, "02:b0:00:00:00:31"),
-    ("red", "web", "host-a", 0x11, "02:ed:00:00:00:11"),
-    ("red", "db", "host-b", 0x12, "02:ed:00:00:00:12"),
-    ("red", "client", "host-b", 0x21, "02:ed:00:00:00:21"),
+    ("blue", "web", "host-a", 0x11, "02:00:00:00:01:11"),
+    ("blue", "db", "host-b", 0x12, "02:00:00:00:01:12"),
+    ("blue", "client", "host-b", 0x21, "02:00:00:00:01:21"),
+    ("blue", "cache", "host-a", 0x31, "02:00:00:00:01:31"),
+    ("red", "web", "host-a", 0x11, "02:00:00:00:02:11"),
+    ("red", "db", "host-b", 0x12, "02:00:00:00:02:12"),
+    ("red", "client", "host-b", 0x21, "02:00:00:00:02:21"),
 ];
 
 /// The demo's world.
@@ -54,17 +54,31 @@ impl Stage {
         ctl.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
         ctl.run(&["ip", "addr", "add", "10.255.0.1/24", "dev", "br0"])?;
         ctl.run(&["ip", "link", "set", "br0", "up"])?;
-        let hosts = [host(&mut bed, &ctl, "host-a", 11)?, host(&mut bed, &ctl, "host-b", 12)?];
+        let hosts = [
+            host(&mut bed, &ctl, "host-a", 11)?,
+            host(&mut bed, &ctl, "host-b", 12)?,
+        ];
         let [a, b] = &hosts;
         cable(a, "u0", b, "u0", UNDERLAY_MTU)?;
         for host in &hosts {
             quiet(host, "u0")?;
             host.run(&["ip", "link", "set", "u0", "up"])?;
         }
-        let mut stage = Self { bed, ctl, workloads: Vec::new(), binaries: options.binaries.clone() };
+        let mut stage = Self {
+            bed,
+            ctl,
+            workloads: Vec::new(),
+            binaries: options.binaries.clone(),
+        };
         for (tenant, name, host, last, mac) in WORKLOADS {
             interrupt.check()?;
-            stage.plug(&hosts[usize::from(host == "host-b")], tenant, name, last, mac)?;
+            stage.plug(
+                &hosts[usize::from(host == "host-b")],
+                tenant,
+                name,
+                last,
+                mac,
+            )?;
         }
         stage.start(&hosts, interrupt)?;
         Ok(stage)
@@ -85,16 +99,31 @@ impl Stage {
     fn start(&mut self, hosts: &[Netns; 2], interrupt: &Interrupt) -> Result<()> {
         let bin = |name: &str| self.binaries.join(name).display().to_string();
         let data = |name: &str| self.bed.scratch().join(name).display().to_string();
-        let daemon = [bin("penstockd"), "--listen".into(), SERVER.into(), "--data-dir".into(), data("penstockd")];
+        let daemon = [
+            bin("penstockd"),
+            "--listen".into(),
+            SERVER.into(),
+            "--data-dir".into(),
+            data("penstockd"),
+        ];
         let worker = bin("penstock-worker");
         let workload = bin("workload");
         spawn(&mut self.bed, &self.ctl, "penstockd", &daemon)?;
         for (host, (name, last)) in hosts.iter().zip([("host-a", 11), ("host-b", 12)]) {
             let config = self.bed.scratch().join(format!("{name}.toml"));
             let folder = self.bed.scratch().join(name);
-            fs::write(&config, worker_config(name, last, &folder.display().to_string()))
-                .with_context(|| format!("write {}", config.display()))?;
-            let command = [worker.clone(), "--config".into(), config.display().to_string()];
+            fs::write(
+                &config,
+                worker_config(name, last, &folder.display().to_string()),
+            )
+            .with_context(|| format!("write {}", config.display()))?;
+            // Its own segment between the two: not loopback, and nobody else's.
+            let command = [
+                worker.clone(),
+                "--config".into(),
+                config.display().to_string(),
+                "--insecure-listen".into(),
+            ];
             spawn(&mut self.bed, host, name, &command)?;
         }
         for (name, w) in self.workloads.clone() {
@@ -103,17 +132,25 @@ impl Stage {
                 continue;
             }
             let token = format!("{name}-token");
-            let serve = [&*workload, "serve", "--token", &token, "--tcp", "5432", "--udp", "7"].map(str::to_owned);
+            let serve = [
+                &*workload, "serve", "--token", &token, "--tcp", "5432", "--udp", "7",
+            ]
+            .map(str::to_owned);
             spawn(&mut self.bed, &w.ns, &name, &serve)?;
             if role == "web" {
                 self.serve_http(&w.ns, tenant, &token)?;
             }
         }
         let penstock = self.penstock();
-        eventually(interrupt, Duration::from_secs(20), "penstockd to answer", || {
-            self.bed.check_alive()?;
-            penstock.run(&["get", "nodes"])
-        })?;
+        eventually(
+            interrupt,
+            Duration::from_secs(20),
+            "penstockd to answer",
+            || {
+                self.bed.check_alive()?;
+                penstock.run(&["get", "nodes"])
+            },
+        )?;
         Ok(())
     }
 
@@ -125,7 +162,17 @@ impl Stage {
         fs::write(root.join("blob"), vec![0x5a; BLOB_BYTES]).context("write the large file")?;
         let root = root.display().to_string();
         let command = [
-            "python3", "-u", "-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "::", "--directory", &root, "80",
+            "python3",
+            "-u",
+            "-m",
+            "http.server",
+            "--protocol",
+            "HTTP/1.1",
+            "--bind",
+            "::",
+            "--directory",
+            &root,
+            "80",
         ]
         .map(str::to_owned);
         spawn(&mut self.bed, ns, &format!("{tenant}-http"), &command)
@@ -150,7 +197,10 @@ impl Stage {
     }
 
     pub(super) fn output(&mut self, name: &str) -> Result<String> {
-        self.bed.process(name).with_context(|| format!("no process {name:?}"))?.output()
+        self.bed
+            .process(name)
+            .with_context(|| format!("no process {name:?}"))?
+            .output()
     }
 
     pub(super) fn scratch_file(&self, name: &str) -> PathBuf {
@@ -160,16 +210,21 @@ impl Stage {
     /// Duplicate-address detection runs for a second on every IPv6 address.
     pub(super) fn wait_for_addresses(&self, interrupt: &Interrupt) -> Result<()> {
         for (name, w) in &self.workloads {
-            eventually(interrupt, Duration::from_secs(10), "IPv6 duplicate-address detection", || {
-                let out = w.ns.run(&["ip", "-6", "addr", "show", "dev", "eth0"])?;
-                if out.contains("dadfailed") {
-                    bail!("{name}: another node claims its address: {out}");
-                }
-                if out.contains("tentative") {
-                    bail!("{name}: still tentative");
-                }
-                Ok(())
-            })?;
+            eventually(
+                interrupt,
+                Duration::from_secs(10),
+                "IPv6 duplicate-address detection",
+                || {
+                    let out = w.ns.run(&["ip", "-6", "addr", "show", "dev", "eth0"])?;
+                    if out.contains("dadfailed") {
+                        bail!("{name}: another node claims its address: {out}");
+                    }
+                    if out.contains("tentative") {
+                        bail!("{name}: still tentative");
+                    }
+                    Ok(())
+                },
+            )?;
         }
         Ok(())
     }
@@ -180,7 +235,9 @@ impl Stage {
 
     pub(super) fn print_logs(&mut self) {
         for name in ["penstockd", "host-a", "host-b"] {
-            let Some(process) = self.bed.process(name) else { continue };
+            let Some(process) = self.bed.process(name) else {
+                continue;
+            };
             match process.output() {
                 Ok(log) => {
                     eprintln!("--- end of {name}'s log");
@@ -201,16 +258,29 @@ impl Stage {
             &["flows"],
             &["drops"],
             &[
-                "explain", "--from", "tenants/blue/vpcs/main/ports/client", "--to",
-                "tenants/blue/vpcs/main/ports/db", "--proto", "tcp", "--dport", "5432",
+                "explain",
+                "--from",
+                "tenants/blue/vpcs/main/ports/client",
+                "--to",
+                "tenants/blue/vpcs/main/ports/db",
+                "--proto",
+                "tcp",
+                "--dport",
+                "5432",
             ],
         ] {
             println!("  {}", penstock.line(args).join(" "));
         }
         if let Ok(ns) = self.workload("blue-client") {
-            println!("  ip netns exec {} curl -s http://10.0.0.11/token", ns.name());
+            println!(
+                "  ip netns exec {} curl -s http://10.0.0.11/token",
+                ns.name()
+            );
         }
-        println!("Logs and data are in {}. `make demo-stop` ends it.", self.bed.scratch().display());
+        println!(
+            "Logs and data are in {}. `make demo-stop` ends it.",
+            self.bed.scratch().display()
+        );
     }
 
     pub(super) fn keep(&mut self) {
@@ -221,8 +291,23 @@ impl Stage {
 fn host(bed: &mut Bed, ctl: &Netns, name: &str, last: u8) -> Result<Netns> {
     let ns = bed.netns(name)?;
     cable(ctl, &format!("to-{name}"), &ns, "mgmt", 1500)?;
-    ctl.run(&["ip", "link", "set", &format!("to-{name}"), "master", "br0", "up"])?;
-    ns.run(&["ip", "addr", "add", &format!("10.255.0.{last}/24"), "dev", "mgmt"])?;
+    ctl.run(&[
+        "ip",
+        "link",
+        "set",
+        &format!("to-{name}"),
+        "master",
+        "br0",
+        "up",
+    ])?;
+    ns.run(&[
+        "ip",
+        "addr",
+        "add",
+        &format!("10.255.0.{last}/24"),
+        "dev",
+        "mgmt",
+    ])?;
     ns.run(&["ip", "link", "set", "mgmt", "up"])?;
     Ok(ns)
 }
@@ -233,15 +318,18 @@ fn spawn(bed: &mut Bed, ns: &Netns, name: &str, command: &[String]) -> Result<()
 }
 
 fn worker_config(name: &str, last: u8, data: &str) -> String {
+    let prefix = format!("{PREFIX}{}-{name}", std::process::id());
     format!(
         r#"node = "{name}"
 listen = "10.255.0.{last}:9600"
-insecure_listen = true
 data_dir = "{data}"
+
+[eal]
+file_prefix = "{prefix}"
 
 [[nic]]
 device_id = 1
-uplink = "u0"
+uplink = {{ interface = "u0" }}
 vtep = "192.168.50.{last}/24"
 "#
     )
