@@ -1,10 +1,13 @@
 //! One lcore's datapath.
 
 mod arrival;
+mod commit;
 mod control;
+mod first;
 mod forward;
 mod gateway;
 mod offload;
+mod read;
 mod rejudge;
 mod slow;
 mod stages;
@@ -23,16 +26,14 @@ use penstock_rules::model::PortId;
 use crate::bucket::Bucket;
 use crate::config::{AttachError, Config, NicConfig};
 use crate::connections::Connections;
-use crate::counters::{Counters, PortCounters, Traffic};
+use crate::counters::Counters;
 use crate::device::{Devices, Role};
 use crate::frame::{Frame, Outcome};
 use crate::neighbours::Neighbours;
 use crate::nic::exact::Exact;
 use crate::nic::tables::Tables;
-use crate::nic::{Entry, FlowEntry, Table};
 use crate::outbox::Outbox;
 use crate::policies::{Policies, Retired};
-use crate::record::{DropRecord, FlowRecord};
 use crate::ring::Ring;
 
 /// Neighbours that one tick looks at.
@@ -199,91 +200,6 @@ impl Engine {
     /// until `None`.
     pub fn take_retired(&mut self) -> Option<Retired> {
         self.policies.take(self.sweep.running())
-    }
-
-    /// Whether connections are still to be judged by the policy in force.
-    #[must_use]
-    pub fn rejudging(&self) -> bool {
-        self.sweep.running()
-    }
-
-    /// The generation of the policy in force; 0: none.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.policies.generation()
-    }
-
-    /// The policy in force.
-    #[must_use]
-    pub fn ruleset(&self) -> Option<&Ruleset> {
-        self.policies.rules()
-    }
-
-    /// Connections that each rule of the policy in force has admitted here.
-    #[must_use]
-    pub fn rule_hits(&self) -> &[u64] {
-        self.policies.hits()
-    }
-
-    /// All numbers.
-    #[must_use]
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// A device port's numbers.
-    #[must_use]
-    pub fn port_counters(&self, device_port: u32) -> Option<&PortCounters> {
-        self.devices.counters(device_port)
-    }
-
-    /// Recent denials and revocations, newest first.
-    pub fn drops(&self) -> impl Iterator<Item = &DropRecord> {
-        self.drops.iter()
-    }
-
-    /// Entries in use in a table of a NIC; `None`: no such NIC.
-    #[must_use]
-    pub fn occupancy(&self, device_id: u32, table: Table) -> Option<u32> {
-        let nic = self.nics.get(self.nic_index(device_id)?)?;
-        Some(nic.tables.len(table))
-    }
-
-    /// Every entry of a table that is written through [`write`](Self::write),
-    /// with what it has counted where it counts.
-    pub fn visit_entries(
-        &self,
-        device_id: u32,
-        table: Table,
-        visit: &mut dyn FnMut(&Entry, Option<Traffic>),
-    ) {
-        if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
-            nic.tables.visit(table, visit);
-        }
-    }
-
-    /// Every entry of a NIC's flow table.
-    pub fn visit_flow_entries(&self, now: u64, device_id: u32, visit: &mut dyn FnMut(&FlowEntry)) {
-        if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
-            nic.tables.flow.visit(now, visit);
-        }
-    }
-
-    /// Connections, of one port or of all, until `visit` answers `false`.
-    pub fn visit_flows(
-        &self,
-        now: u64,
-        port: Option<PortId>,
-        visit: &mut dyn FnMut(&FlowRecord<'_>) -> bool,
-    ) {
-        for slot in 0..self.connections.capacity() {
-            let Some(record) = self.flow_record(now, slot) else {
-                continue;
-            };
-            if port.is_none_or(|p| p == record.port) && !visit(&record) {
-                return;
-            }
-        }
     }
 
     fn nic_index(&self, device_id: u32) -> Option<usize> {

@@ -8,7 +8,7 @@ use penstock_flow::DropReason;
 use penstock_flow::conntrack::Handle;
 
 use super::Engine;
-use super::slow::{End, denied, query};
+use super::first::{End, denied, query};
 use crate::connections::opener;
 use crate::record::{DropRecord, Event, Name};
 

@@ -1,0 +1,175 @@
+//! Writing down what a packet has done to its connections.
+
+use penstock_flow::conntrack::{Handle, Tracker};
+use penstock_flow::{DropReason, Key, Orientation};
+use penstock_rules::model::PortId;
+
+use super::Engine;
+use super::arrival::Arrival;
+use super::first::{End, Finding};
+use crate::connections::Connection;
+use crate::counters::Traffic;
+use crate::nic::FlowAction;
+use crate::nic::exact::NONE;
+
+impl Engine {
+    /// Writes down what has been found.
+    pub(super) fn commit(
+        &mut self,
+        arrival: &Arrival,
+        ends: &[Option<End>; 2],
+        findings: &[Option<Finding>; 2],
+    ) -> Result<[Option<Handle>; 2], DropReason> {
+        // Those that are here must not make room for those that come.
+        let mut handles = findings.map(|finding| match finding {
+            Some(Finding::Known { handle, .. }) => Some(handle),
+            _ => None,
+        });
+        let mut created: Option<Handle> = None;
+        for (i, (end, finding)) in ends.iter().zip(findings).enumerate() {
+            let (Some(end), Some(finding)) = (end, finding) else {
+                continue;
+            };
+            let peer = ends
+                .get(1 - i)
+                .copied()
+                .flatten()
+                .map_or(0, |other| other.port);
+            let handle = match *finding {
+                Finding::Known {
+                    handle,
+                    tracker,
+                    renews,
+                } => {
+                    self.follow(arrival, handle, peer, tracker, renews);
+                    handle
+                }
+                Finding::New {
+                    key,
+                    orientation,
+                    tracker,
+                    decision,
+                    replaces,
+                } => {
+                    if let Some(old) = replaces {
+                        self.counters.connections.expired += 1;
+                        self.forget(old);
+                    }
+                    let connection = Connection {
+                        vni: arrival.vni,
+                        nic: arrival.nic,
+                        ingress: end.ingress,
+                        peer,
+                        generation: self.policies.generation(),
+                        decision,
+                        tracker,
+                        slow: Traffic::default(),
+                        nic_before: Traffic::default(),
+                        flows: [NONE; 2],
+                        last_seen: arrival.now,
+                    };
+                    match self.open(arrival, key, orientation, connection, &handles) {
+                        Ok(handle) => {
+                            created = created.or(Some(handle));
+                            handle
+                        }
+                        Err(reason) => {
+                            if let Some(first) = created {
+                                self.forget(first);
+                            }
+                            return Err(reason);
+                        }
+                    }
+                }
+            };
+            if let Some(slot) = handles.get_mut(i) {
+                *slot = Some(handle);
+            }
+        }
+        Ok(handles)
+    }
+
+    /// One more packet of a connection that is there.
+    fn follow(
+        &mut self,
+        arrival: &Arrival,
+        handle: Handle,
+        peer: PortId,
+        tracker: Tracker,
+        renews: bool,
+    ) {
+        let Some(entry) = self.connections.get(handle) else {
+            return;
+        };
+        let c = &entry.value;
+        let moved = c.peer != peer || c.nic != arrival.nic;
+        if c.offloaded() && (moved || !tracker.offloadable() || !self.flows_lead_there(c)) {
+            self.withdraw(handle);
+        }
+        let timeout = tracker.timeout(&self.config.timeouts);
+        let Some(entry) = self.connections.get_mut(handle) else {
+            return;
+        };
+        let c = &mut entry.value;
+        c.peer = peer;
+        c.nic = arrival.nic;
+        c.tracker = tracker;
+        if c.offloaded() {
+            c.tracker.moved_unseen();
+        }
+        c.slow.add(arrival.bytes);
+        if renews {
+            c.last_seen = arrival.now;
+        }
+        let deadline = c.last_seen.saturating_add(timeout);
+        self.connections.expire_at(handle, deadline);
+    }
+
+    /// Whether a connection's flow entries still name the next hops that its
+    /// destinations are mapped to.
+    fn flows_lead_there(&self, connection: &Connection) -> bool {
+        let Some(nic) = self.nics.get(connection.nic) else {
+            return false;
+        };
+        connection.flows.iter().all(|slot| {
+            nic.tables.flow.at(*slot).is_some_and(|(key, flow)| {
+                let nexthop = nic.tables.mapping.lookup(key.vni, key.tuple.dst);
+                nexthop.map(FlowAction::Forward) == Some(flow.action)
+            })
+        })
+    }
+
+    /// A new connection, whatever has to go for it.
+    fn open(
+        &mut self,
+        arrival: &Arrival,
+        key: Key,
+        original: Orientation,
+        mut connection: Connection,
+        kept: &[Option<Handle>; 2],
+    ) -> Result<Handle, DropReason> {
+        connection.slow.add(arrival.bytes);
+        let decision = connection.decision;
+        let timeout = connection.tracker.timeout(&self.config.timeouts);
+        let deadline = arrival.now.saturating_add(timeout);
+        if self.connections.is_full() {
+            let victim = self
+                .connections
+                .victim(arrival.now, kept)
+                .ok_or(DropReason::TableFull)?;
+            self.counters.connections.evicted += 1;
+            self.forget(victim);
+        }
+        let handle = self
+            .connections
+            .insert(key, original, deadline, connection)
+            .map_err(|_| DropReason::TableFull)?;
+        if let Some(state) = self.ports.get_mut(&key.port()) {
+            state.connections += 1;
+        }
+        self.counters.connections.opened += 1;
+        self.counters.connections.live += 1;
+        self.policies.count(decision);
+        Ok(handle)
+    }
+}

@@ -1,0 +1,166 @@
+//! What each local end of a packet makes of it, before anything is changed: the
+//! connection that it belongs to, or policy's word on a new one.
+
+use penstock_flow::conntrack::{Handle, Tracker, Verdict};
+use penstock_flow::packet::Ip;
+use penstock_flow::{Addr, DropReason, Key, Orientation, Tuple};
+use penstock_rules::model::{Direction, PortId};
+use penstock_rules::{Decision, Query};
+
+use super::arrival::Arrival;
+use super::{Engine, forward};
+use crate::record::{DropRecord, Event, Name};
+
+/// One of a packet's local ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) port: PortId,
+    /// The packet goes to the port.
+    pub(super) ingress: bool,
+}
+
+/// What an end makes of a packet that may pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Finding {
+    /// It belongs to this connection, which then is here.
+    Known {
+        handle: Handle,
+        tracker: Tracker,
+        renews: bool,
+    },
+    /// It opens one.
+    New {
+        key: Key,
+        orientation: Orientation,
+        tracker: Tracker,
+        decision: Decision,
+        /// One with the same key that is over.
+        replaces: Option<Handle>,
+    },
+}
+
+impl Engine {
+    /// What `end` makes of the packet.
+    pub(super) fn inspect(
+        &mut self,
+        arrival: &Arrival,
+        end: &End,
+        ip: &Ip,
+    ) -> Result<Finding, DropReason> {
+        let (key, orientation) = Key::new(end.port, &ip.tuple);
+        let mut replaces = None;
+        if let Some(handle) = self.connections.find(&key) {
+            self.rejudge(arrival.now, handle)?;
+            if let Some(entry) = self.connections.get(handle) {
+                let mut tracker = entry.value.tracker;
+                if entry.value.offloaded() {
+                    tracker.moved_unseen();
+                }
+                match tracker.packet(entry.direction(orientation), ip) {
+                    Verdict::Invalid => return Err(DropReason::InvalidState),
+                    Verdict::Reopen => replaces = Some(handle),
+                    verdict => {
+                        return Ok(Finding::Known {
+                            handle,
+                            tracker,
+                            renews: verdict == Verdict::Pass,
+                        });
+                    }
+                }
+            }
+        }
+        if arrival.wire && !self.source_is_there(arrival, ip.tuple.src) {
+            return Err(DropReason::WrongVtep);
+        }
+        let tracker = Tracker::open(ip).ok_or(DropReason::InvalidState)?;
+        let judgement = self.policies.judge(&query(end, &ip.tuple));
+        if !judgement.allow {
+            let reason = denied(end.ingress);
+            self.drops.push(DropRecord {
+                at: arrival.now,
+                event: Event::Denied(reason),
+                port: end.port,
+                vni: arrival.vni,
+                tuple: ip.tuple,
+                ingress: end.ingress,
+                rule: Name::new(
+                    self.policies
+                        .rule_name(self.policies.generation(), judgement.decision),
+                ),
+                generation: self.policies.generation(),
+            });
+            return Err(reason);
+        }
+        Ok(Finding::New {
+            key,
+            orientation,
+            tracker,
+            decision: judgement.decision,
+            replaces,
+        })
+    }
+
+    /// From the wire: whether the inner source lives behind the outer one.
+    fn source_is_there(&self, arrival: &Arrival, src: Addr) -> bool {
+        let Some(nic) = self.nics.get(arrival.nic) else {
+            return false;
+        };
+        nic.tables
+            .mapping
+            .lookup(arrival.vni, src)
+            .and_then(|nexthop| forward::far_vtep(nic, nexthop))
+            == Some(arrival.src_vtep)
+    }
+
+    /// Whether the ends may have one more connection each.
+    pub(super) fn admit(
+        &mut self,
+        now: u64,
+        ends: &[Option<End>; 2],
+        findings: &[Option<Finding>; 2],
+    ) -> Result<(), DropReason> {
+        let rate = self.config.opens_per_second;
+        for (end, finding) in ends.iter().zip(findings) {
+            let (Some(end), Some(Finding::New { .. })) = (end, finding) else {
+                continue;
+            };
+            let state = self
+                .ports
+                .get_mut(&end.port)
+                .ok_or(DropReason::PortNotReady)?;
+            if state.connections >= self.config.max_connections_per_port {
+                return Err(DropReason::TableFull);
+            }
+            if rate != 0 && !state.opens.take(now, rate) {
+                return Err(DropReason::RateLimited);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How policy is asked about a packet at one of its ends.
+pub(super) fn query(end: &End, tuple: &Tuple) -> Query {
+    let (direction, peer) = if end.ingress {
+        (Direction::Ingress, tuple.src)
+    } else {
+        (Direction::Egress, tuple.dst)
+    };
+    Query {
+        direction,
+        port: end.port,
+        peer,
+        proto: tuple.proto,
+        sport: tuple.sport,
+        dport: tuple.dport,
+    }
+}
+
+/// Why a packet ends at an end that refuses it.
+pub(super) fn denied(ingress: bool) -> DropReason {
+    if ingress {
+        DropReason::DeniedIngress
+    } else {
+        DropReason::DeniedEgress
+    }
+}
