@@ -116,6 +116,24 @@ impl Bed {
 
     /// As after the controller's writes, before the first tick.
     pub(crate) fn unresolved(config: Config, capacities: Capacities) -> Self {
+        let underlay = Prefix::new(Addr::from_v4([192, 0, 2, 0]), 120).expect("a prefix");
+        Self::over(config, capacities, vtep, underlay)
+    }
+
+    /// With IPv6 outside.
+    pub(crate) fn over_v6() -> Self {
+        let underlay = Prefix::new(world::addr("2001:db8::"), 64).expect("a prefix");
+        let mut bed = Self::over(config(), capacities(), world::vtep6, underlay);
+        bed.tick();
+        bed
+    }
+
+    fn over(
+        config: Config,
+        capacities: Capacities,
+        vtep: fn(usize) -> Addr,
+        underlay: Prefix,
+    ) -> Self {
         let places = world::places();
         let nodes = (0..2)
             .map(|n| {
@@ -126,14 +144,13 @@ impl Bed {
                         vtep: vtep(n),
                         uplink_port: UPLINK,
                         uplink_mac: uplink_mac(n),
-                        underlay: Prefix::new(Addr::from_v4([192, 0, 2, 0]), 120)
-                            .expect("a prefix"),
+                        underlay,
                         gateway: None,
                         mtu: 1500,
                         capacities,
                     })
                     .expect("attaches");
-                for entry in world::entries(n, &places) {
+                for entry in world::entries(n, &places, vtep) {
                     engine
                         .write(
                             DEVICE,

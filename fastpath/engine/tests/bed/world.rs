@@ -42,6 +42,10 @@ pub(crate) fn vtep(node: usize) -> Addr {
     Addr::from_v4([192, 0, 2, 1 + node as u8])
 }
 
+pub(crate) fn vtep6(node: usize) -> Addr {
+    addr(&format!("2001:db8::{}", 1 + node))
+}
+
 pub(crate) fn uplink_mac(node: usize) -> Mac {
     Mac([0x02, 0xaa, 0, 0, 0, node as u8])
 }
@@ -197,7 +201,7 @@ pub(crate) fn policy(node: usize, places: &[Place]) -> Policy {
 }
 
 /// The tables that the controller writes for `node`.
-pub(crate) fn entries(node: usize, places: &[Place]) -> Vec<Entry> {
+pub(crate) fn entries(node: usize, places: &[Place], vtep: fn(usize) -> Addr) -> Vec<Entry> {
     let mut entries = Vec::new();
     for other in (0..2).filter(|n| *n != node) {
         for vni in [BLUE, RED] {

@@ -9,6 +9,7 @@ mod ageing;
 mod errors;
 mod judge;
 mod neighbours;
+mod nics;
 mod offload;
 mod policy;
 mod pressure;
