@@ -22,6 +22,8 @@ pub struct Config {
     pub node: String,
     /// Where P4Runtime and SlowPath are served.
     pub listen: SocketAddr,
+    /// Where `/metrics` is served; `None`: nowhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// Snapshots live here.
     pub data_dir: PathBuf,
     /// Written once the worker serves: the address it listens on.
@@ -159,6 +161,7 @@ impl Config {
         let File {
             node,
             listen,
+            metrics_listen,
             data_dir,
             tls,
             lcores,
@@ -211,6 +214,7 @@ impl Config {
         Ok(Self {
             node,
             listen,
+            metrics_listen,
             data_dir,
             ready_file,
             tls,

@@ -21,7 +21,7 @@ use penstock_engine::{Engine, Outbox, Retired};
 use penstock_rules::Ruleset;
 
 pub use clock::Clock;
-pub use queries::{Drops, FlowFilter, FlowRow};
+pub use queries::{Drops, FlowFilter, FlowRow, Numbers};
 pub use wire::{AddError, Lost, Queues};
 
 use crate::mailbox::{Receiver, Sender};

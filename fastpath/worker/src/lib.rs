@@ -6,13 +6,15 @@
 //! * [`policy`]: from messages to the model that the engine judges by;
 //! * [`ports`]: which host interface is which device port;
 //! * [`lcore`]: the polling thread, and [`mailbox`], how it is reached;
-//! * [`snapshot`]: what survives a restart.
+//! * [`snapshot`]: what survives a restart;
+//! * [`metrics`]: numbers for a monitoring system.
 #![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod config;
 pub mod lcore;
 pub mod mailbox;
+pub mod metrics;
 pub mod policy;
 pub mod ports;
 pub mod snapshot;

@@ -13,6 +13,7 @@ mod links;
 pub mod memory;
 mod numbers;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use penstock_flow::Mac;
@@ -126,6 +127,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Opens a port under a number that is not open.
     async fn open(&self, device_port: u32, source: &Source) -> Result<Opened, PortError>;
+
+    /// What the driver counts at the ports that are open, by number.
+    async fn stats(&self) -> BTreeMap<u32, ::dpdk::Stats>;
 
     /// Closes a port whose queues are gone.
     async fn close(&self, device_port: u32) -> Result<(), PortError>;

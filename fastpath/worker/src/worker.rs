@@ -25,6 +25,7 @@ use crate::agent::slowpath::{self, Facts, Node};
 use crate::agent::transport;
 use crate::config::{Config, Nic};
 use crate::lcore::Core;
+use crate::metrics;
 use crate::ports::{Attached, Attachments, Numbers, Source};
 use crate::snapshot::Store;
 
@@ -35,6 +36,7 @@ const DEVICE_PORTS: u32 = 1024;
 #[derive(Debug)]
 pub struct Worker {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     devices: Vec<Arc<Device>>,
     node: Arc<Node>,
     parts: Parts,
@@ -87,8 +89,16 @@ impl Worker {
             format!("listen = {}: choose another address or port", config.listen)
         })?;
         let address = listener.local_addr()?;
+        let metrics = match config.metrics_listen {
+            None => None,
+            Some(address) => Some(TcpListener::bind(address).await.with_context(|| {
+                format!("metrics_listen = {address}: choose another address or port")
+            })?),
+        };
+        let metrics_address = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
         let mut worker = Self {
             address,
+            metrics_address,
             devices,
             node,
             parts,
@@ -96,6 +106,9 @@ impl Worker {
             tasks: JoinSet::new(),
         };
         worker.spawn(listener, tls);
+        if let Some(listener) = metrics {
+            worker.spawn_metrics(listener);
+        }
         tracing::info!(node = config.node, %address, nics = config.nics.len(), "worker serves");
         Ok(worker)
     }
@@ -121,10 +134,31 @@ impl Worker {
         }
     }
 
+    fn spawn_metrics(&mut self, listener: TcpListener) {
+        let source = metrics::Source {
+            lcore: self.parts.lcore.clone(),
+            backend: Arc::clone(&self.parts.backend),
+            devices: self.devices.iter().map(|device| device.id()).collect(),
+        };
+        let mut stopped = self.stop.subscribe();
+        self.tasks.spawn(async move {
+            let stop = async move {
+                drop(stopped.wait_for(|stop| *stop).await);
+            };
+            Ok(metrics::serve(listener, source, stop).await?)
+        });
+    }
+
     /// Where it serves.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where `/metrics` is served.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Ends when something that must not end has ended.

@@ -14,6 +14,8 @@ pub struct File {
     /// gRPC address.
     #[serde(default = "default_listen")]
     pub listen: SocketAddr,
+    /// Address of `/metrics`.
+    pub metrics_listen: Option<SocketAddr>,
     /// Where snapshots are kept.
     pub data_dir: PathBuf,
     /// Who the worker is and who may talk to it.

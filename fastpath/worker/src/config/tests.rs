@@ -127,3 +127,10 @@ fn patterns_match_whole_names() {
     }
     assert_eq!(Pattern::parse("a b"), None);
 }
+
+#[test]
+fn the_example_is_good() {
+    let config = check(include_str!("../../examples/worker.toml")).expect("good");
+    assert_eq!(config.nics.len(), 1);
+    assert!(config.metrics_listen.is_some());
+}

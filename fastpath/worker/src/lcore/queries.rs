@@ -1,15 +1,55 @@
 //! What control threads ask a polling thread. The answers are bounded, so that
 //! forwarding pauses for microseconds and not for as long as a table is large.
 
-use penstock_engine::counters::Traffic;
+use penstock_engine::counters::{Counters, PortCounters, Traffic};
 use penstock_engine::nic::{FlowEntry, Table};
 use penstock_engine::record::{DropRecord, FlowRecord};
 use penstock_flow::{DropReason, Tuple};
 use penstock_rules::model::{PortId, Vni};
 
-use super::Core;
+use super::{Core, Lost};
+
+/// All numbers of a polling thread.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// The engine's.
+    pub counters: Counters,
+    /// Frames lost behind it.
+    pub lost: Lost,
+    /// Frames of its own that it had no room for.
+    pub outbox_overflows: u64,
+    /// Of each polled port.
+    pub ports: Vec<(u32, PortCounters)>,
+    /// NIC, table, entries in use.
+    pub tables: Vec<(u32, Table, u32)>,
+    /// The policy in force.
+    pub generation: u64,
+}
 
 impl Core {
+    /// All numbers; the tables are those of the NICs named.
+    #[must_use]
+    pub fn numbers(&self, devices: &[u32]) -> Numbers {
+        let ports = self.wire.numbers().filter_map(|port| {
+            let counters = self.engine.port_counters(port)?;
+            Some((port, *counters))
+        });
+        let tables = devices.iter().flat_map(|device| {
+            Table::ALL.iter().filter_map(|table| {
+                let used = self.engine.occupancy(*device, *table)?;
+                Some((*device, *table, used))
+            })
+        });
+        Numbers {
+            counters: self.engine.counters().clone(),
+            lost: self.lost(),
+            outbox_overflows: self.outbox.overflows(),
+            ports: ports.collect(),
+            tables: tables.collect(),
+            generation: self.engine.generation(),
+        }
+    }
+
     /// Every entry of a NIC's flow table.
     #[must_use]
     pub fn flow_entries(&self, device_id: u32) -> Vec<FlowEntry> {

@@ -99,6 +99,11 @@ impl Wire {
         Some(port.queues)
     }
 
+    /// The device ports that are polled.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.ports.iter().map(|port| port.device_port)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ports.len()
     }

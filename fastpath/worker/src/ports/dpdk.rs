@@ -139,6 +139,18 @@ impl Backend for Dpdk {
         })
     }
 
+    async fn stats(&self) -> BTreeMap<u32, dpdk::Stats> {
+        let stats = self.blocking(|shared| {
+            let open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+            // A driver without counters is left out.
+            let stats = open
+                .iter()
+                .filter_map(|(number, port)| Some((*number, port.stats().ok()?)));
+            Ok(stats.collect())
+        });
+        stats.await.unwrap_or_default()
+    }
+
     async fn close(&self, device_port: u32) -> Result<(), PortError> {
         self.blocking(move |shared| {
             let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);

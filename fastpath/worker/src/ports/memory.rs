@@ -94,6 +94,11 @@ impl Backend for Host {
         })
     }
 
+    async fn stats(&self) -> BTreeMap<u32, dpdk::Stats> {
+        let open = self.open_ports().into_iter();
+        open.map(|port| (port, dpdk::Stats::default())).collect()
+    }
+
     async fn close(&self, device_port: u32) -> Result<(), PortError> {
         self.lock().open.remove(&device_port);
         Ok(())

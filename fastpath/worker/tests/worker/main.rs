@@ -8,6 +8,7 @@ mod controller;
 mod fixture;
 mod forwarding;
 mod memory;
+mod metrics;
 mod netns;
 mod slowpath;
 mod tls;

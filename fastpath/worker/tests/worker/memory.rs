@@ -49,7 +49,7 @@ impl Bed {
 
 fn config(dir: &std::path::Path, more: &str) -> Config {
     let text = format!(
-        "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 1024\n\
+        "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 1024\n\
          flow_capacity = 1024\n\
          [attachments]\nallow = [\"v*\"]\n\
          [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"192.0.2.1/24\"\n\

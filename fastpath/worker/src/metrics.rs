@@ -1,0 +1,245 @@
+//! Numbers for a monitoring system, in Prometheus' text form at `/metrics`.
+//!
+//! They are kept by the polling thread as plain integers and read when asked for;
+//! labels come from closed lists. No tenant's name is in them.
+
+mod text;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use penstock_flow::DropReason;
+use tokio::net::TcpListener;
+
+use crate::lcore::{Handle, Numbers};
+use crate::ports::Backend;
+use text::{Kind, Text};
+
+/// What a scrape may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Connections have this long to end after a stop.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Where the numbers are.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The polling thread.
+    pub lcore: Handle,
+    /// Drivers' own counters.
+    pub backend: Arc<dyn Backend>,
+    /// The NICs' device ids.
+    pub devices: Vec<u32>,
+}
+
+/// Serves `/metrics` until `stop` ends.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    source: Source,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let router = axum::Router::new()
+        .route("/metrics", get(scrape))
+        .with_state(source);
+    let server = async { axum::serve(listener, router).await };
+    tokio::select! {
+        ended = server => ended,
+        () = async { stop.await; tokio::time::sleep(GRACE).await } => Ok(()),
+    }
+}
+
+async fn scrape(State(source): State<Source>) -> Response {
+    let devices = source.devices.clone();
+    let numbers = source
+        .lcore
+        .ask(DEADLINE, move |core| core.numbers(&devices))
+        .await;
+    match numbers {
+        Ok(numbers) => {
+            let drivers = source.backend.stats().await;
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            let text = render(&numbers, &drivers, source.lcore.overflows());
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+    }
+}
+
+fn render(
+    numbers: &Numbers,
+    drivers: &BTreeMap<u32, dpdk::Stats>,
+    mailbox_overflows: u64,
+) -> String {
+    let mut text = Text::default();
+    let version = env!("CARGO_PKG_VERSION");
+    text.family("penstock_worker_info", Kind::Gauge, "The worker's version.");
+    text.sample(&[("version", version)], 1);
+    text.one(
+        "penstock_policy_generation",
+        Kind::Gauge,
+        "Generation of the policy in force; 0: none.",
+        numbers.generation,
+    );
+    frames(&mut text, numbers);
+    connections(&mut text, numbers);
+    text.family(
+        "penstock_table_entries",
+        Kind::Gauge,
+        "Entries in use, by NIC and table.",
+    );
+    for (device, table, used) in &numbers.tables {
+        let device = device.to_string();
+        text.sample(&[("device_id", &device), ("table", table.name())], *used);
+    }
+    text.one(
+        "penstock_mailbox_overflows_total",
+        Kind::Counter,
+        "Times a job for the forwarding thread had to wait.",
+        mailbox_overflows,
+    );
+    ports(&mut text, numbers, drivers);
+    text.finish()
+}
+
+fn frames(text: &mut Text, numbers: &Numbers) {
+    let counters = &numbers.counters;
+    text.family(
+        "penstock_frames_total",
+        Kind::Counter,
+        "Frames by what became of them.",
+    );
+    for (path, traffic) in [
+        ("received", counters.received),
+        ("sent", counters.sent),
+        ("nic", counters.nic),
+        ("slow", counters.slow),
+    ] {
+        text.sample(&[("path", path)], traffic.packets);
+    }
+    text.sample(&[("path", "answered")], counters.answered);
+    text.sample(&[("path", "consumed")], counters.consumed);
+    text.family(
+        "penstock_bytes_total",
+        Kind::Counter,
+        "Bytes of those frames.",
+    );
+    for (path, traffic) in [
+        ("received", counters.received),
+        ("sent", counters.sent),
+        ("nic", counters.nic),
+        ("slow", counters.slow),
+    ] {
+        text.sample(&[("path", path)], traffic.bytes);
+    }
+    text.family(
+        "penstock_drops_total",
+        Kind::Counter,
+        "Frames dropped, by reason.",
+    );
+    for reason in DropReason::ALL {
+        let behind = match reason {
+            DropReason::TxFull => numbers.lost.tx_full,
+            _ => 0,
+        };
+        text.sample(
+            &[("reason", reason.name())],
+            counters.dropped(*reason) + behind,
+        );
+    }
+    text.family(
+        "penstock_own_frames_lost_total",
+        Kind::Counter,
+        "Frames of the worker's own that were not sent, by what was missing.",
+    );
+    text.sample(&[("missing", "room")], numbers.outbox_overflows);
+    text.sample(&[("missing", "buffer")], numbers.lost.no_buffer);
+}
+
+fn connections(text: &mut Text, numbers: &Numbers) {
+    let c = &numbers.counters.connections;
+    text.one(
+        "penstock_connections",
+        Kind::Gauge,
+        "Connections tracked now.",
+        c.live,
+    );
+    text.family(
+        "penstock_connection_events_total",
+        Kind::Counter,
+        "What happened to connections.",
+    );
+    for (event, count) in [
+        ("opened", c.opened),
+        ("expired", c.expired),
+        ("evicted", c.evicted),
+        ("revoked", c.revoked),
+        ("rejudged", c.rejudged),
+        ("orphaned", c.orphaned),
+    ] {
+        text.sample(&[("event", event)], count);
+    }
+    let o = &numbers.counters.offload;
+    text.one(
+        "penstock_offloaded",
+        Kind::Gauge,
+        "Ends of connections in the NIC now.",
+        o.live,
+    );
+    text.family(
+        "penstock_offload_events_total",
+        Kind::Counter,
+        "What happened to flow entries.",
+    );
+    for (event, count) in [
+        ("installed", o.installed),
+        ("withdrawn", o.withdrawn),
+        ("table_full", o.table_full),
+        ("stale", o.stale),
+    ] {
+        text.sample(&[("event", event)], count);
+    }
+}
+
+fn ports(text: &mut Text, numbers: &Numbers, drivers: &BTreeMap<u32, dpdk::Stats>) {
+    text.family(
+        "penstock_port_frames_total",
+        Kind::Counter,
+        "Frames of a device port, as the engine saw them.",
+    );
+    for (port, counters) in &numbers.ports {
+        let port = port.to_string();
+        for (event, count) in [
+            ("received", counters.received.packets),
+            ("sent", counters.sent.packets),
+            ("dropped", counters.dropped),
+        ] {
+            text.sample(&[("device_port", &port), ("event", event)], count);
+        }
+    }
+    text.family(
+        "penstock_driver_frames_total",
+        Kind::Counter,
+        "Frames of a device port, as its driver counts them.",
+    );
+    for (port, stats) in drivers {
+        let port = port.to_string();
+        for (event, count) in [
+            ("received", stats.ipackets),
+            ("sent", stats.opackets),
+            ("missed", stats.imissed),
+            ("receive_errors", stats.ierrors),
+            ("send_errors", stats.oerrors),
+            ("no_buffer", stats.rx_nombuf),
+        ] {
+            text.sample(&[("device_port", &port), ("event", event)], count);
+        }
+    }
+}
