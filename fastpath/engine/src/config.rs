@@ -25,6 +25,10 @@ pub struct Config {
     pub opens_per_second: u32,
     /// Silence after which a connection is forgotten.
     pub timeouts: Timeouts,
+    /// For so long after the first policy, TCP connections may be taken up in
+    /// their midst, where that policy lets one of their ends open them: for a
+    /// restart that has lost the table. 0: never.
+    pub recovery: u64,
     /// Recent denials and revocations kept for `ListDrops`.
     pub max_drop_records: usize,
     /// Connections that one [`tick`](crate::Engine::tick) looks at.
@@ -43,6 +47,7 @@ impl Default for Config {
             max_connections_per_port: 1 << 15,
             opens_per_second: 0,
             timeouts: Timeouts::default(),
+            recovery: 0,
             max_drop_records: 1024,
             sweep_slice: 512,
             icmp_errors_per_second: 100,

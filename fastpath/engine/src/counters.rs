@@ -65,6 +65,8 @@ pub struct Connections {
     pub live: u64,
     /// Begun, ever.
     pub opened: u64,
+    /// Of these, taken up in their midst after a restart.
+    pub adopted: u64,
     /// Ended by their own protocol or by silence.
     pub expired: u64,
     /// Made room for others, being half-open or closed.

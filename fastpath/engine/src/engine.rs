@@ -71,6 +71,8 @@ pub struct Engine {
     policies: Policies,
     connections: Connections,
     sweep: rejudge::Sweep,
+    /// Until then connections may be taken up in their midst.
+    recovering: u64,
     counters: Counters,
     drops: Ring,
     scratch: gateway::Scratch,
@@ -89,6 +91,7 @@ impl Engine {
             policies: Policies::new(),
             connections: Connections::new(&config),
             sweep: rejudge::Sweep::default(),
+            recovering: 0,
             counters: Counters::default(),
             drops: Ring::new(config.max_drop_records),
             scratch: gateway::Scratch::new(),
@@ -190,7 +193,10 @@ impl Engine {
 
     /// Puts a policy in force, from the next packet on. Answers an older one
     /// that has to go, where there are too many.
-    pub fn set_policy(&mut self, _now: u64, ruleset: Arc<Ruleset>) -> Option<Retired> {
+    pub fn set_policy(&mut self, now: u64, ruleset: Arc<Ruleset>) -> Option<Retired> {
+        if self.policies.rules().is_none() {
+            self.recovering = now.saturating_add(self.config.recovery);
+        }
         let retired = self.policies.set(ruleset);
         self.sweep.start(self.connections.capacity());
         retired

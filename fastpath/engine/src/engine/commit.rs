@@ -27,7 +27,7 @@ impl Engine {
         });
         let mut created: Option<Handle> = None;
         for (i, (end, finding)) in ends.iter().zip(findings).enumerate() {
-            let (Some(end), Some(finding)) = (end, finding) else {
+            let (Some(_), Some(finding)) = (end, finding) else {
                 continue;
             };
             let peer = ends
@@ -49,6 +49,8 @@ impl Engine {
                     orientation,
                     tracker,
                     decision,
+                    ingress,
+                    adopted,
                     replaces,
                 } => {
                     if let Some(old) = replaces {
@@ -58,7 +60,7 @@ impl Engine {
                     let connection = Connection {
                         vni: arrival.vni,
                         nic: arrival.nic,
-                        ingress: end.ingress,
+                        ingress,
                         peer,
                         generation: self.policies.generation(),
                         decision,
@@ -70,6 +72,7 @@ impl Engine {
                     };
                     match self.open(arrival, key, orientation, connection, &handles) {
                         Ok(handle) => {
+                            self.counters.connections.adopted += u64::from(adopted);
                             created = created.or(Some(handle));
                             handle
                         }

@@ -34,6 +34,10 @@ pub(super) enum Finding {
         orientation: Orientation,
         tracker: Tracker,
         decision: Decision,
+        /// Opened towards the port.
+        ingress: bool,
+        /// Not from its first packet.
+        adopted: bool,
         /// One with the same key that is over.
         replaces: Option<Handle>,
     },
@@ -72,7 +76,9 @@ impl Engine {
         if arrival.wire && !self.source_is_there(arrival, ip.tuple.src) {
             return Err(DropReason::WrongVtep);
         }
-        let tracker = Tracker::open(ip).ok_or(DropReason::InvalidState)?;
+        let Some(tracker) = Tracker::open(ip) else {
+            return self.adopt(arrival, end, ip, replaces);
+        };
         let judgement = self.policies.judge(&query(end, &ip.tuple));
         if !judgement.allow {
             let reason = denied(end.ingress);
@@ -96,8 +102,49 @@ impl Engine {
             orientation,
             tracker,
             decision: judgement.decision,
+            ingress: end.ingress,
+            adopted: false,
             replaces,
         })
+    }
+
+    /// A packet that can open nothing: while recovering, maybe one from the
+    /// midst of a connection that was lost. Which end had opened it is not
+    /// known, so policy may permit either.
+    fn adopt(
+        &mut self,
+        arrival: &Arrival,
+        end: &End,
+        ip: &Ip,
+        replaces: Option<Handle>,
+    ) -> Result<Finding, DropReason> {
+        if arrival.now >= self.recovering {
+            return Err(DropReason::InvalidState);
+        }
+        let mut tracker = Tracker::adopt(ip).ok_or(DropReason::InvalidState)?;
+        // Whose numbers these are is as uncertain.
+        tracker.moved_unseen();
+        let reply = ip.tuple.reply().ok_or(DropReason::InvalidState)?;
+        let other = End {
+            ingress: !end.ingress,
+            ..*end
+        };
+        for (end, tuple) in [(end, &ip.tuple), (&other, &reply)] {
+            let judgement = self.policies.judge(&query(end, tuple));
+            if judgement.allow {
+                let (key, orientation) = Key::new(end.port, tuple);
+                return Ok(Finding::New {
+                    key,
+                    orientation,
+                    tracker,
+                    decision: judgement.decision,
+                    ingress: end.ingress,
+                    adopted: true,
+                    replaces,
+                });
+            }
+        }
+        Err(denied(end.ingress))
     }
 
     /// From the wire: whether the inner source lives behind the outer one.

@@ -15,6 +15,7 @@ mod policy;
 mod pressure;
 mod random;
 mod reach;
+mod recovery;
 mod tables;
 mod underlay;
 mod wire;
