@@ -73,13 +73,29 @@ impl Table {
             .ok_or(DecodeError::UnknownTable { id })
     }
 
-    /// The pattern that reads every entry of the table.
+    /// The pattern that reads every entry of the table, meters included: they
+    /// are part of an entry, and a switch tells them only if asked.
     #[must_use]
     pub fn read_all(self) -> v1::Entity {
+        entity(self.pattern())
+    }
+
+    /// The same with counters, where the table has them.
+    #[must_use]
+    pub fn read_all_with_counters(self) -> v1::Entity {
+        let counter_data = self.is_counted().then(v1::CounterData::default);
         entity(v1::TableEntry {
-            table_id: self.id(),
-            ..Default::default()
+            counter_data,
+            ..self.pattern()
         })
+    }
+
+    fn pattern(self) -> v1::TableEntry {
+        v1::TableEntry {
+            table_id: self.id(),
+            meter_config: self.is_metered().then(v1::MeterConfig::default),
+            ..Default::default()
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-pub const PORTS: [u32; 6] = [1, 2, 3, 4, 5, pipeline::CPU_PORT];
+pub const PORTS: [u32; 7] = [1, 2, 3, 4, 5, 6, pipeline::CPU_PORT];
 
 /// Seconds between the start of the switch and the first frame.
 const WARM_UP: u64 = 4;
@@ -120,16 +120,16 @@ impl Bench {
         Ok(())
     }
 
-    pub async fn insert(&mut self, entries: &[Entry]) {
-        for entries in entries.chunks(p4runtime::batch::MAX_UPDATES) {
+    pub async fn apply(&mut self, steps: &[update::Step]) {
+        for steps in steps.chunks(p4runtime::batch::MAX_UPDATES) {
             let request = v1::WriteRequest {
                 device_id: 1,
                 election_id: Some(election::Id(1).into()),
-                updates: entries.iter().map(update::insert).collect(),
+                updates: steps.iter().map(update::Step::encode).collect(),
                 ..Default::default()
             };
             if let Err(status) = self.client.write(request).await {
-                panic!("{:?}", p4runtime::batch::outcome(status, entries.len()));
+                panic!("{:?}", p4runtime::batch::outcome(status, steps.len()));
             }
         }
     }
@@ -143,24 +143,32 @@ impl Bench {
     }
 
     pub async fn read(&mut self, table: Table) -> Vec<v1::TableEntry> {
-        let mut all = table.read_all();
-        if let Some(v1::entity::Entity::TableEntry(pattern)) = &mut all.entity {
-            pattern.counter_data = Some(v1::CounterData::default());
-        }
         let request = v1::ReadRequest {
             device_id: 1,
-            entities: vec![all],
+            entities: vec![table.read_all_with_counters()],
             ..Default::default()
         };
         let mut answers = self.client.read(request).await.unwrap().into_inner();
         let mut entries = Vec::new();
         while let Some(answer) = answers.next().await {
             for entity in answer.unwrap().entities {
-                if let Some(v1::entity::Entity::TableEntry(entry)) = entity.entity {
-                    entries.push(entry);
+                match entity.entity {
+                    Some(v1::entity::Entity::TableEntry(entry)) => entries.push(entry),
+                    other => panic!("{other:?}"),
                 }
             }
         }
+        entries
+    }
+
+    /// Every entry of every table.
+    pub async fn entries(&mut self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for table in Table::ALL {
+            let found = self.read(table).await;
+            entries.extend(found.iter().map(|entry| Entry::decode(entry).unwrap()));
+        }
+        entries.sort();
         entries
     }
 

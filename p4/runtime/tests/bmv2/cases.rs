@@ -33,8 +33,8 @@ pub fn all() -> Vec<Case> {
     cases.senders();
     cases.state();
     cases.local();
-    cases.to_the_wire();
-    cases.from_the_wire();
+    cases.outbound();
+    cases.inbound();
     cases.bad_tunnels();
     cases.fences_and_flows();
     cases.policy();
@@ -328,7 +328,7 @@ impl Cases {
         );
     }
 
-    fn to_the_wire(&mut self) {
+    fn outbound(&mut self) {
         let ip = Ip::new(A, R);
         let frame = from_a(MAC_B, ip, 6, &tcp(KNOWN, 80, ACK, b"tunnelled"));
         let sport = entropy([(A, KNOWN), (R, 80)], 6);
@@ -458,7 +458,7 @@ impl Cases {
         self.ask_a("a tenant's cut VXLAN is no error", frame, Ask::NoAcl);
     }
 
-    fn from_the_wire(&mut self) {
+    fn inbound(&mut self) {
         // The far gateway's MACs do not matter.
         let inner = |dst, proto, payload: &[u8], tos| {
             let mut ip = Ip::new(R, dst);

@@ -5,7 +5,7 @@ use p4runtime::pipeline::{
     vport,
 };
 use p4runtime::reason::Drop;
-use p4runtime::{Bits, Lpm, Priority, Range, Ternary};
+use p4runtime::{Bits, Lpm, Meter, Priority, Range, Ternary};
 
 use crate::frames::v4;
 
@@ -18,6 +18,8 @@ pub const TWO: u32 = 2;
 pub const UPLINK: u32 = 3;
 pub const FRONT_END: u32 = 4;
 pub const NOBODY: u32 = 5;
+/// Like port A, but with a meter that lets nothing through.
+pub const LIMITED: u32 = 6;
 
 /// Port ids.
 pub const PORT_A: u32 = 101;
@@ -95,6 +97,7 @@ fn attach(entries: &mut Vec<Entry>) {
         (TWO, VLAN_B, port(PORT_B)),
         (UPLINK, 0, vport::Action::SetUplink),
         (FRONT_END, 0, vport::Action::SetFrontEnd { vpc: vpc() }),
+        (LIMITED, 0, port(PORT_A)),
     ] {
         let key = vport::Key {
             device_port,
@@ -104,7 +107,12 @@ fn attach(entries: &mut Vec<Entry>) {
             vport::Entry {
                 key,
                 action,
-                meter: None,
+                meter: (device_port == LIMITED).then_some(Meter {
+                    committed_rate: 1,
+                    committed_burst: 1,
+                    peak_rate: 1,
+                    peak_burst: 1,
+                }),
             }
             .into(),
         );
