@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use p4runtime::pipeline::{self, Entry, Table, drops};
+use p4runtime::pipeline::{self, Entry, PacketOut, Table, drops};
 use p4runtime::reason::Drop as Reason;
 use p4runtime::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime::v1::set_forwarding_pipeline_config_request::Action;
@@ -24,6 +24,15 @@ pub const PORTS: [u32; 7] = [1, 2, 3, 4, 5, 6, pipeline::CPU_PORT];
 /// Seconds between the start of the switch and the first frame.
 const WARM_UP: u64 = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where punted packets go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cpu {
+    /// An interface, as on a bench with a worker behind it.
+    Interface,
+    /// PacketIn and PacketOut.
+    Controller,
+}
 
 /// Where bmv2 is, if it is.
 pub fn switch() -> Option<PathBuf> {
@@ -41,7 +50,8 @@ pub struct Bench {
     client: P4RuntimeClient<Channel>,
     started: Instant,
     // Closing the stream would give up mastership.
-    _stream: mpsc::Sender<v1::StreamMessageRequest>,
+    requests: mpsc::Sender<v1::StreamMessageRequest>,
+    notices: mpsc::UnboundedReceiver<v1::stream_message_response::Update>,
 }
 
 impl Drop for Bench {
@@ -53,12 +63,13 @@ impl Drop for Bench {
 
 impl Bench {
     /// Starts the switch with these frames waiting at its ports, in this order.
-    pub async fn start(binary: &Path, frames: &[(u32, Vec<u8>)]) -> Self {
+    pub async fn start(binary: &Path, cpu: Cpu, frames: &[(u32, Vec<u8>)]) -> Self {
         let folder = TempDir::new().unwrap();
         let grpc = free_port();
         let mut command = Command::new(binary);
         command.args(["--no-p4", "--device-id", "1"]);
-        for port in PORTS {
+        let interface = |port: &u32| cpu == Cpu::Interface || *port != pipeline::CPU_PORT;
+        for port in PORTS.into_iter().filter(interface) {
             let name = folder.path().join(format!("p{port}"));
             let waiting = frames.iter().enumerate().filter(|(_, (at, _))| *at == port);
             write_capture(
@@ -75,7 +86,11 @@ impl Bench {
         command
             .args(["--use-files", &WARM_UP.to_string()])
             .args(["--", "--grpc-server-addr"])
-            .arg(format!("127.0.0.1:{grpc}"))
+            .arg(format!("127.0.0.1:{grpc}"));
+        if cpu == Cpu::Controller {
+            command.args(["--cpu-port", &pipeline::CPU_PORT.to_string()]);
+        }
+        command
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(File::create(folder.path().join("log")).unwrap())
@@ -96,13 +111,14 @@ impl Bench {
                 }
             }
         };
-        let stream = become_primary(&mut client).await;
+        let (requests, notices) = become_primary(&mut client).await;
         Self {
             folder,
             child,
             client,
             started,
-            _stream: stream,
+            requests,
+            notices,
         }
     }
 
@@ -132,6 +148,24 @@ impl Bench {
                 panic!("{:?}", p4runtime::batch::outcome(status, steps.len()));
             }
         }
+    }
+
+    pub async fn send(&mut self, frame: &[u8], header: PacketOut) {
+        let packet = v1::PacketOut {
+            payload: frame.to_vec(),
+            metadata: header.encode(),
+        };
+        let update = Some(v1::stream_message_request::Update::Packet(packet));
+        let request = v1::StreamMessageRequest { update };
+        self.requests.send(request).await.unwrap();
+    }
+
+    /// The next packet or notification.
+    pub async fn notice(&mut self) -> v1::stream_message_response::Update {
+        let notice = tokio::time::timeout(PATIENCE, self.notices.recv()).await;
+        notice
+            .expect("no notice in time")
+            .expect("the stream ended")
     }
 
     /// Tables must be complete before the first frame is looked at.
@@ -215,8 +249,11 @@ impl Bench {
 
 async fn become_primary(
     client: &mut P4RuntimeClient<Channel>,
-) -> mpsc::Sender<v1::StreamMessageRequest> {
-    let (sender, receiver) = mpsc::channel(8);
+) -> (
+    mpsc::Sender<v1::StreamMessageRequest>,
+    mpsc::UnboundedReceiver<v1::stream_message_response::Update>,
+) {
+    let (requests, receiver) = mpsc::channel(8);
     let bid = v1::MasterArbitrationUpdate {
         device_id: 1,
         election_id: Some(election::Id(1).into()),
@@ -224,7 +261,7 @@ async fn become_primary(
     };
     let bid = v1::stream_message_request::Update::Arbitration(bid);
     let message = v1::StreamMessageRequest { update: Some(bid) };
-    sender.send(message).await.unwrap();
+    requests.send(message).await.unwrap();
     let answers = client.stream_channel(ReceiverStream::new(receiver)).await;
     let mut answers = answers.unwrap().into_inner();
     let answer = tokio::time::timeout(PATIENCE, answers.next()).await;
@@ -235,9 +272,18 @@ async fn become_primary(
         }
         other => panic!("{other:?}"),
     }
-    // Keeps the answering half open.
-    tokio::spawn(async move { while answers.next().await.is_some() {} });
-    sender
+    let (sender, notices) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(answer)) = answers.next().await {
+            if answer
+                .update
+                .is_some_and(|update| sender.send(update).is_err())
+            {
+                return;
+            }
+        }
+    });
+    (requests, notices)
 }
 
 fn free_port() -> u16 {

@@ -15,11 +15,12 @@ mod tables;
 
 use std::collections::BTreeMap;
 
-use bench::Bench;
+use bench::{Bench, Cpu};
 use cases::{Case, Expected};
-use p4runtime::pipeline::{CPU_PORT, ENVELOPE, Entry, PacketIn};
+use p4runtime::pipeline::{CPU_PORT, ENVELOPE, Entry, Key, PacketIn};
 use p4runtime::update::{Step, plan};
 use p4runtime::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime::v1::stream_message_response::Update;
 use p4runtime::{Bits, punt};
 
 macro_rules! switch_or_skip {
@@ -45,7 +46,7 @@ async fn frames_go_where_the_tables_say() {
         .iter()
         .map(|case| (case.at, case.frame.clone()))
         .collect();
-    let mut bench = Bench::start(&binary, &frames).await;
+    let mut bench = Bench::start(&binary, Cpu::Interface, &frames).await;
     bench.commit(Action::VerifyAndCommit).await.unwrap();
     bench.apply(&plan(&tables::all(), &[])).await;
     bench.assert_in_time();
@@ -121,7 +122,7 @@ fn hex(frame: &[u8]) -> String {
 #[tokio::test]
 async fn entries_read_back_as_written_and_survive_a_reconcile() {
     let binary = switch_or_skip!();
-    let mut bench = Bench::start(&binary, &[]).await;
+    let mut bench = Bench::start(&binary, Cpu::Interface, &[]).await;
     bench.commit(Action::VerifyAndCommit).await.unwrap();
     let mut wanted = tables::all();
     wanted.sort();
@@ -142,4 +143,64 @@ async fn entries_read_back_as_written_and_survive_a_reconcile() {
     assert_eq!(bench.entries().await, other);
     bench.apply(&plan(&[], &other)).await;
     assert_eq!(bench.entries().await, []);
+}
+
+/// The same headers, as metadata of messages.
+#[tokio::test]
+async fn packets_and_idle_flows_reach_the_controller() {
+    let binary = switch_or_skip!();
+    let cases: Vec<_> = cases::all()
+        .into_iter()
+        .filter(|case| matches!(case.expected, Expected::Ask(..)))
+        .collect();
+    let frames: Vec<_> = cases
+        .iter()
+        .map(|case| (case.at, case.frame.clone()))
+        .collect();
+    let mut bench = Bench::start(&binary, Cpu::Controller, &frames).await;
+    bench.commit(Action::VerifyAndCommit).await.unwrap();
+    bench.apply(&plan(&tables::all(), &[])).await;
+    bench.assert_in_time();
+
+    for case in cases {
+        let Update::Packet(packet) = bench.notice().await else {
+            panic!("{}: no packet", case.name);
+        };
+        let header = PacketIn::decode(&packet.metadata).unwrap();
+        let Expected::Ask(reason, ingress, vpc) = case.expected else {
+            continue;
+        };
+        assert_eq!(header.envelope, ENVELOPE, "{}", case.name);
+        assert_eq!(header.reason, reason.number(), "{}", case.name);
+        assert_eq!(header.device_port, case.at, "{}", case.name);
+        assert_eq!(header.ingress, ingress, "{}", case.name);
+        assert_eq!(header.vpc, Bits::truncate(vpc.into()), "{}", case.name);
+        assert_eq!(packet.payload, case.frame, "{}", case.name);
+    }
+
+    bench
+        .send(
+            b"a frame of the controller's",
+            punt::packet_out(tables::TWO),
+        )
+        .await;
+    let mut output = bench.output(1).await;
+    let out = output.remove(&tables::TWO).unwrap();
+    assert_eq!(out, [b"a frame of the controller's"]);
+
+    let mut idle: Vec<_> = tables::all()
+        .into_iter()
+        .filter_map(|entry| match entry {
+            Entry::Flow(flow) => Some(flow),
+            _ => None,
+        })
+        .take(1)
+        .collect();
+    idle[0].idle_timeout_ns = 1_000_000_000;
+    bench.apply(&[Step::Modify(idle[0].clone().into())]).await;
+    let Update::IdleTimeoutNotification(notice) = bench.notice().await else {
+        panic!("no notification");
+    };
+    let keys: Vec<_> = notice.table_entry.iter().map(Key::decode).collect();
+    assert_eq!(keys, [Ok(Key::Flow(idle[0].key.clone()))]);
 }
