@@ -20,7 +20,7 @@ use tonic::Status;
 use crate::dial::Dialer;
 use crate::election::Elections;
 use crate::plan::{NodePlan, Plan};
-use crate::status::Board;
+use crate::status::{Board, Problem};
 
 mod backoff;
 mod desired;
@@ -129,14 +129,16 @@ async fn run(context: Context, name: String) {
     let limits = context.limits;
     let mut plans = context.plans.clone();
     let mut backoff = Backoff::new(limits.first_pause, limits.longest_pause);
+    // Who has taken NICs from this controller: it does not fight over them.
+    let mut displaced = HashMap::new();
     loop {
         let Some(target) = target(&mut plans, &name) else {
             return;
         };
-        let error = session::run(&context, &name, &target, &mut backoff).await;
+        let error = session::run(&context, &name, &target, &mut backoff, &mut displaced).await;
         tracing::warn!(node = name, %error, "no session with the node");
         context.board.update(&name, |report| {
-            report.unreachable = Some(error.to_string());
+            report.unreachable = Some(Problem::new(error.reason(), error.to_string()));
         });
         let pause = tokio::time::sleep(backoff.pause());
         tokio::pin!(pause);

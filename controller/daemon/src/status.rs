@@ -20,7 +20,7 @@ pub use board::Board;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Why there is no session with the node; `None` while there is one.
-    pub unreachable: Option<String>,
+    pub unreachable: Option<Problem>,
     /// The last world of which everything is on the node, `problems` apart.
     pub revision: u64,
     /// Why a newer one is not, when something went wrong.
@@ -58,7 +58,10 @@ impl Problem {
 
 /// The reason that also means "not resolved".
 pub const ATTACHMENT_NOT_FOUND: &str = "AttachmentNotFound";
-const UNREACHABLE: &str = "NodeUnreachable";
+/// There is no session, whatever the node may carry.
+pub const UNREACHABLE: &str = "NodeUnreachable";
+/// Another controller has the node.
+pub const NOT_PRIMARY: &str = "NotPrimary";
 const PENDING: &str = "Pending";
 
 /// A resource as answers show it.
@@ -150,7 +153,7 @@ fn status(row: &Row, plan: &Plan, nodes: &[(&str, Option<&Report>)]) -> Status {
             if problem.reason == ATTACHMENT_NOT_FOUND {
                 unresolved = Some(problem.clone());
             }
-            let unknown = [UNREACHABLE, PENDING].contains(&problem.reason);
+            let unknown = [UNREACHABLE, NOT_PRIMARY, PENDING].contains(&problem.reason);
             // What is known to be wrong is more interesting than what is not known.
             if first_problem.is_none() || (only_unknown && !unknown) {
                 first_problem = Some((node, problem));
@@ -170,6 +173,13 @@ fn status(row: &Row, plan: &Plan, nodes: &[(&str, Option<&Report>)]) -> Status {
     let total = shown.len();
     let done = shown.iter().filter(|node| node.programmed).count();
     let programmed = match first_problem {
+        // Which nodes it concerns is not known yet.
+        _ if plan.revision < row.revision => condition(
+            Type::Programmed,
+            State::Unknown,
+            PENDING,
+            "it is not compiled yet".to_owned(),
+        ),
         None if total == 0 => condition(
             Type::Programmed,
             State::True,
@@ -215,7 +225,7 @@ fn problem_on(row: &Row, plan: &Plan, report: Option<&Report>) -> Option<Problem
         return Some(Problem::new(PENDING, "not contacted yet"));
     };
     if let Some(error) = &report.unreachable {
-        return Some(Problem::new(UNREACHABLE, error.clone()));
+        return Some(error.clone());
     }
     if let Some(problem) = report.problems.get(row.name()) {
         return Some(problem.clone());

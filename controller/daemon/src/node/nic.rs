@@ -23,7 +23,7 @@ mod open;
 mod stream;
 
 pub(crate) use open::OpenError;
-pub(crate) use stream::Lost;
+pub(crate) use stream::{Loss, Lost};
 
 /// Rounds of read and write in one sync: a second one settles races (an entry
 /// that came or went between read and write), a third would hide a quarrel.

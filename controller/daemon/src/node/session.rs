@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use p4runtime::election::Id;
 use penstock_flow::Addr;
 use penstock_policies::compile::CompileError;
 use penstock_policies::nic::Interfaces;
@@ -14,12 +15,12 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::backoff::Backoff;
-use super::nic::{Desired, Lost, Nic, OpenError, Synced};
+use super::nic::{Desired, Loss, Lost, Nic, OpenError, Synced};
 use super::policy::{Link, LinkError};
 use super::{Context, desired};
 use crate::dial;
 use crate::plan::{NodePlan, Plan};
-use crate::status::{ATTACHMENT_NOT_FOUND, Problem};
+use crate::status::{ATTACHMENT_NOT_FOUND, NOT_PRIMARY, Problem, UNREACHABLE};
 
 /// Why a session has ended.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +46,21 @@ pub(super) enum Error {
     Gone,
     #[error("the node's resources do not compile: {0}")]
     Compile(#[from] CompileError),
+    #[error("another controller is primary with election id {0}; stop it, or remove the node here")]
+    NotPrimary(Id),
 }
+
+impl Error {
+    pub(super) const fn reason(&self) -> &'static str {
+        match self {
+            Self::NotPrimary(_) => NOT_PRIMARY,
+            _ => UNREACHABLE,
+        }
+    }
+}
+
+/// The election id that has displaced this controller, by device.
+pub(super) type Displaced = HashMap<u32, Id>;
 
 struct Session<'a> {
     context: &'a Context,
@@ -54,7 +69,7 @@ struct Session<'a> {
     info: v1::NodeInfo,
     link: Link,
     nics: HashMap<u32, Nic>,
-    lost: (Lost, mpsc::Receiver<(u64, String)>),
+    lost: (Lost, mpsc::Receiver<(u32, Loss)>),
     /// What was last written without any problem.
     settled: BTreeMap<u32, Desired>,
     /// Entries that each NIC has by resource.
@@ -67,9 +82,11 @@ pub(super) async fn run(
     name: &str,
     target: &NodePlan,
     backoff: &mut Backoff,
+    displaced: &mut Displaced,
 ) -> Error {
-    match Session::open(context, name, target).await {
-        Ok(mut session) => match session.serve(&target.address, backoff).await {
+    let opened = Session::open(context, name, target, displaced).await;
+    match opened {
+        Ok(mut session) => match session.serve(&target.address, backoff, displaced).await {
             Ok(never) => match never {},
             Err(error) => error,
         },
@@ -78,7 +95,14 @@ pub(super) async fn run(
 }
 
 impl<'a> Session<'a> {
-    async fn open(context: &'a Context, name: &'a str, target: &NodePlan) -> Result<Self, Error> {
+    /// Becomes primary of the NICs before it touches the policy: a policy stream
+    /// has no arbitration of its own, and displaces whoever had one.
+    async fn open(
+        context: &'a Context,
+        name: &'a str,
+        target: &NodePlan,
+        displaced: &mut Displaced,
+    ) -> Result<Self, Error> {
         let limits = context.limits;
         let address = &target.address;
         let channel = context.dialer.connect(address, limits.connect).await?;
@@ -101,6 +125,39 @@ impl<'a> Session<'a> {
                 found: info.node,
                 wanted: short(name),
             });
+        }
+        let lost = mpsc::channel(64);
+        let mut nics = HashMap::new();
+        let declared = target.names.model.nodes.get(&target.node);
+        for device_id in info.nics.iter().map(|nic| nic.device_id) {
+            if declared.is_none_or(|node| !node.nics.contains_key(&device_id)) {
+                continue;
+            }
+            let primary = displaced.get(&device_id).copied();
+            let elections = &context.elections;
+            match Nic::open(
+                channel.clone(),
+                device_id,
+                elections,
+                limits,
+                &lost.0,
+                primary,
+            )
+            .await
+            {
+                Ok(nic) => {
+                    displaced.remove(&device_id);
+                    nics.insert(device_id, nic);
+                }
+                Err(OpenError::NotPrimary(id)) => {
+                    displaced.insert(device_id, id);
+                    return Err(Error::NotPrimary(id));
+                }
+                // Its own problem; the rounds try again and report.
+                Err(error) => {
+                    tracing::warn!(node = name, device_id, %error, "a NIC cannot be opened");
+                }
+            }
         }
         let link = Link::open(client, info.generation, limits)
             .await
@@ -126,8 +183,8 @@ impl<'a> Session<'a> {
             channel,
             info,
             link,
-            nics: HashMap::new(),
-            lost: mpsc::channel(64),
+            nics,
+            lost,
             settled: BTreeMap::new(),
             counts: BTreeMap::new(),
         })
@@ -137,6 +194,7 @@ impl<'a> Session<'a> {
         &mut self,
         address: &str,
         backoff: &mut Backoff,
+        displaced: &mut Displaced,
     ) -> Result<std::convert::Infallible, Error> {
         let period = self.context.limits.period;
         let mut plans = self.context.plans.clone();
@@ -172,15 +230,18 @@ impl<'a> Session<'a> {
                     full = !clean;
                 }
                 Some((device_id, why)) = self.lost.1.recv() => {
-                    tracing::warn!(node = self.name, device_id, why, "lost a NIC");
-                    let device_id = u32::try_from(device_id).unwrap_or(0);
+                    tracing::warn!(node = self.name, device_id, %why, "lost a NIC");
+                    if let Loss::Displaced(id) = why {
+                        displaced.insert(device_id, id);
+                        return Err(Error::NotPrimary(id));
+                    }
                     self.nics.remove(&device_id);
                     self.settled.remove(&device_id);
                     self.context.board.update(self.name, |report| {
                         let message = format!("NIC {device_id}: {why}");
                         report.failure = Some(Problem::new("NicLost", message));
                     });
-                    // Not at once: somebody else may be fighting for it.
+                    // Not at once: whatever ended it may go on for a while.
                     tokio::time::sleep(backoff.pause()).await;
                     full = true;
                 }
@@ -190,8 +251,7 @@ impl<'a> Session<'a> {
 
     /// Brings everything to the plan; answers whether nothing is left to retry.
     async fn round(&mut self, plan: &Plan, target: &NodePlan, full: bool) -> Result<bool, Error> {
-        let ask = full && self.link.lacks_attachments();
-        match self.link.ensure(&target.policy, ask).await {
+        match self.link.ensure(&target.policy).await {
             Ok(()) => {}
             Err(LinkError::Stream(status)) => return Err(Error::Policy(status)),
             Err(error) => {
@@ -224,6 +284,7 @@ impl<'a> Session<'a> {
                         (device_id, nic, desired, result)
                     });
                 }
+                Err(OpenError::NotPrimary(id)) => return Err(Error::NotPrimary(id)),
                 Err(error) => {
                     let message = format!("NIC {device_id}: {error}");
                     failure.get_or_insert(Problem::new("NicNotOpen", message));
@@ -320,7 +381,8 @@ impl<'a> Session<'a> {
             device_id,
             &self.context.elections,
             self.context.limits,
-            self.lost.0.clone(),
+            &self.lost.0,
+            None,
         )
         .await
     }

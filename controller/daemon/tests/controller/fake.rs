@@ -34,7 +34,10 @@ pub struct State {
     pub writes: u64,
     pub reads: u64,
     pub commits: u64,
+    pub policy_streams: u64,
     pub streams: u64,
+    /// Open P4Runtime streams.
+    pub listeners: BTreeMap<u64, p4rt::Listener>,
     /// What was done in which order.
     pub history: Vec<Step>,
     /// Breaches of the protocol.
@@ -64,7 +67,10 @@ pub struct Shared(Arc<Mutex<State>>);
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        // A test that panics with the lock held has said what was wrong.
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -66,7 +66,7 @@ async fn a_new_node_gets_policy_and_tables() {
     ] {
         assert_eq!(one.count(1, table), count, "{table:?}");
     }
-    let key = nexthop::Key { nexthop_id: 2 }.into();
+    let key = nexthop::Key { nexthop_id: 2 };
     let Some(Entry::Nexthop(hop)) = one.entries(1).get(&Key::Nexthop(key)).cloned() else {
         panic!("no next hop to the other node");
     };
@@ -103,13 +103,14 @@ async fn nothing_changed_nothing_written() {
         (state.writes, state.snapshots, state.deltas, state.reads)
     };
     periods(4).await;
-    let state = worker.state.lock();
-    assert_eq!(
-        (state.writes, state.snapshots, state.deltas),
-        (before.0, before.1, before.2)
-    );
-    assert!(state.reads >= before.3 + 4, "it did look");
-    drop(state);
+    {
+        let state = worker.state.lock();
+        assert_eq!(
+            (state.writes, state.snapshots, state.deltas),
+            (before.0, before.1, before.2)
+        );
+        assert!(state.reads >= before.3 + 4, "it did look");
+    }
     // A change that does not concern this node costs it nothing either.
     controller
         .apply(vec![crate::samples::tenant("red")])
@@ -232,16 +233,17 @@ async fn changes_travel_as_deltas_and_policy_goes_first() {
     controller
         .programmed(&format!("{VPC}/securityGroups/web"))
         .await;
-    let state = worker.state.lock();
-    assert_eq!((state.deltas, state.writes), (2, writes));
-    assert!(
-        state
-            .policy
-            .groups
-            .values()
-            .any(|it| it.rules[0].ports[0].first == 443)
-    );
-    drop(state);
+    {
+        let state = worker.state.lock();
+        assert_eq!((state.deltas, state.writes), (2, writes));
+        assert!(
+            state
+                .policy
+                .groups
+                .values()
+                .any(|it| it.rules[0].ports[0].first == 443)
+        );
+    }
     worker.assert_no_faults();
     controller.stop().await;
 }
@@ -254,10 +256,11 @@ async fn resync_is_answered_with_a_snapshot() {
     worker.state.lock().resync_next = 1;
     controller.apply(vec![port(2, "n1")]).await.unwrap();
     controller.programmed(&port_name(2)).await;
-    let state = worker.state.lock();
-    assert_eq!((state.snapshots, state.deltas), (2, 1));
-    assert_eq!(state.policy.ports.len(), 2);
-    drop(state);
+    {
+        let state = worker.state.lock();
+        assert_eq!((state.snapshots, state.deltas), (2, 1));
+        assert_eq!(state.policy.ports.len(), 2);
+    }
     controller.stop().await;
 }
 
@@ -368,9 +371,10 @@ async fn the_wrong_worker_is_not_touched() {
         "{}",
         condition.message
     );
-    let state = worker.state.lock();
-    assert_eq!((state.snapshots, state.writes, state.streams), (0, 0, 0));
-    drop(state);
+    {
+        let state = worker.state.lock();
+        assert_eq!((state.snapshots, state.writes, state.streams), (0, 0, 0));
+    }
     controller.stop().await;
 }
 
@@ -486,19 +490,26 @@ async fn two_controllers_do_not_fight() {
     let worker = Worker::start("n1", 1, 1).await;
     let first = bed(&[&worker], &[(1, "n1")]).await;
     first.programmed("nodes/n1").await;
-    // A second one with a store of its own has the same epoch or a lower id.
+    // A second one, on a store of its own: the newer takes over, for good.
     let second = bed(&[&worker], &[(1, "n1")]).await;
-    until(
-        "the second controller to be refused or to take over",
-        || async {
-            let status = second.get("nodes/n1").await.ok()?.status?;
-            let mut conditions = status.conditions.into_iter();
-            conditions.find(|it| it.reason == "NicNotOpen" || it.reason == "Programmed")
-        },
-    )
-    .await;
-    let primary = worker.state.lock().nics[&1].primary;
-    assert!(primary.is_some());
+    second.programmed("nodes/n1").await;
+    let condition = first.not_programmed("nodes/n1", "NotPrimary").await;
+    assert!(
+        condition.message.contains("another controller"),
+        "{}",
+        condition.message
+    );
+    let before = {
+        let state = worker.state.lock();
+        (state.nics[&1].primary, state.policy_streams, state.writes)
+    };
+    periods(5).await;
+    {
+        let state = worker.state.lock();
+        let after = (state.nics[&1].primary, state.policy_streams, state.writes);
+        assert_eq!(after, before);
+    }
+    // When it goes, the first one is there.
     second.stop().await;
     first.programmed("nodes/n1").await;
     first.stop().await;

@@ -17,7 +17,7 @@ use super::{Elections, Limits, Nic};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     /// Somebody else is.
-    #[error("another controller with election id {0} is primary; stop it, or remove the node here")]
+    #[error("another controller with election id {0} is primary")]
     NotPrimary(Id),
     /// Even a higher bid was not enough.
     #[error("the worker has no primary, and does not accept election id {0} either")]
@@ -43,18 +43,25 @@ fn refused(what: &'static str) -> impl Fn(Status) -> OpenError {
 }
 
 impl Nic {
-    /// Opens a NIC as its primary.
+    /// Opens a NIC as its primary. Where this controller has been `displaced` by
+    /// another one, it only takes the place when that one is gone.
     pub(crate) async fn open(
         channel: Channel,
         device_id: u32,
         elections: &Arc<Elections>,
         limits: Limits,
-        lost: Lost,
+        lost: &Lost,
+        displaced: Option<Id>,
     ) -> Result<Self, OpenError> {
         let mut client = transport::client(channel);
+        let lost = (device_id, lost.clone());
         let device_id = u64::from(device_id);
         let (requests, receiver) = mpsc::channel(4);
-        let mut election = elections.next();
+        // Id 0 is no bid, but asks how things stand.
+        let mut election = match displaced {
+            None => elections.next(),
+            Some(_) => Id(0),
+        };
         let send = |id| {
             requests
                 .try_send(stream::bid(device_id, id))
@@ -103,7 +110,7 @@ impl Nic {
             device_id,
             client,
             election,
-            _stream: Watched::new(requests, responses, device_id, lost),
+            _stream: Watched::new(requests, responses, lost),
             limits,
             left: None,
         };

@@ -1,5 +1,6 @@
 //! The stream that holds a primary's place, watched in the background.
 
+use p4runtime::election::Id;
 use p4runtime::v1;
 use p4runtime::v1::stream_message_request::Update as Request;
 use p4runtime::v1::stream_message_response::Update as Response;
@@ -7,7 +8,18 @@ use tokio::sync::mpsc;
 use tonic::{Code, Status, Streaming};
 
 /// Tells which NIC is lost, and why.
-pub(crate) type Lost = mpsc::Sender<(u64, String)>;
+pub(crate) type Lost = mpsc::Sender<(u32, Loss)>;
+
+/// Why a NIC is lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Loss {
+    /// Somebody has made a higher bid.
+    #[error("another controller has become primary with election id {0}")]
+    Displaced(Id),
+    /// The stream has ended.
+    #[error("{0}")]
+    Broken(String),
+}
 
 /// An open stream on which this controller has become primary.
 #[derive(Debug)]
@@ -22,19 +34,22 @@ impl Watched {
     pub(super) fn new(
         requests: mpsc::Sender<v1::StreamMessageRequest>,
         mut responses: Streaming<v1::StreamMessageResponse>,
-        device_id: u64,
-        lost: Lost,
+        (device_id, lost): (u32, Lost),
     ) -> Self {
         let task = tokio::spawn(async move {
             let why = loop {
                 match responses.message().await {
                     Ok(Some(message)) => {
-                        if let Some(why) = refusal(message, device_id) {
+                        if let Some(why) = loss(message, device_id) {
                             break why;
                         }
                     }
-                    Ok(None) => break "the worker closed the P4Runtime stream".to_owned(),
-                    Err(status) => break format!("the P4Runtime stream failed: {status}"),
+                    Ok(None) => {
+                        break Loss::Broken("the worker closed the P4Runtime stream".to_owned());
+                    }
+                    Err(status) => {
+                        break Loss::Broken(format!("the P4Runtime stream failed: {status}"));
+                    }
                 }
             };
             // Nobody listens any more when the session is over.
@@ -54,21 +69,18 @@ impl Drop for Watched {
 }
 
 /// What a message says against this controller, if anything.
-fn refusal(message: v1::StreamMessageResponse, device_id: u64) -> Option<String> {
+fn loss(message: v1::StreamMessageResponse, device_id: u32) -> Option<Loss> {
     match message.update? {
         Response::Arbitration(arbitration) => {
             let code = arbitration
                 .status
                 .map_or(Code::Ok, |status| Code::from_i32(status.code));
-            (code != Code::Ok).then(|| "another controller has become primary".to_owned())
+            let primary = arbitration.election_id.map_or(Id(0), Id::from);
+            (code != Code::Ok).then_some(Loss::Displaced(primary))
         }
         Response::Error(error) => {
-            tracing::warn!(
-                device_id,
-                code = error.canonical_code,
-                error = error.message,
-                "the NIC reports an error"
-            );
+            let code = error.canonical_code;
+            tracing::warn!(device_id, code, error.message, "the NIC reports an error");
             None
         }
         Response::Packet(_)

@@ -84,18 +84,8 @@ impl Link {
         &self.attachments
     }
 
-    /// Whether some port of the confirmed policy hangs in the air.
-    pub(crate) fn lacks_attachments(&self) -> bool {
-        self.confirmed.as_ref().is_some_and(|(_, policy)| {
-            policy.ports.keys().any(|id| {
-                self.attachments
-                    .get(id)
-                    .is_none_or(|attachment| attachment.device_port == 0)
-            })
-        })
-    }
-
-    /// Waits for a status nobody asked for. Cancel safe.
+    /// Waits for a status nobody asked for: an interface has come or gone.
+    /// Cancel safe.
     ///
     /// # Errors
     /// When the stream has ended.
@@ -109,21 +99,16 @@ impl Link {
         Ok(())
     }
 
-    /// Returns once `policy` is in force. With `ask`, an update is sent even if
-    /// it says nothing new, so that the worker looks for its interfaces again.
+    /// Returns once `policy` is in force.
     ///
     /// # Errors
     /// After [`LinkError::Stream`] the link is of no more use.
-    pub(crate) async fn ensure(
-        &mut self,
-        policy: &Arc<Policy>,
-        ask: bool,
-    ) -> Result<(), LinkError> {
+    pub(crate) async fn ensure(&mut self, policy: &Arc<Policy>) -> Result<(), LinkError> {
         let mut message = String::new();
         for _ in 0..=RESYNCS {
             let generation = self.generation + 1;
             let update = match &self.confirmed {
-                Some((_, confirmed)) if !ask && same(confirmed, policy) => return Ok(()),
+                Some((_, confirmed)) if same(confirmed, policy) => return Ok(()),
                 Some((base, confirmed)) => delta(confirmed, policy, *base, generation),
                 None => snapshot(policy, generation),
             };

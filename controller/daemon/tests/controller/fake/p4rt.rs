@@ -111,6 +111,9 @@ impl State {
     }
 }
 
+/// Where to tell a client something.
+pub type Listener = mpsc::Sender<Result<v1::StreamMessageResponse, Status>>;
+
 pub struct Service(pub Shared);
 
 #[tonic::async_trait]
@@ -125,9 +128,12 @@ impl P4Runtime for Service {
         if state.fail_writes > 0 {
             state.fail_writes -= 1;
             // Half of it is done, and nobody says which half.
+            let faults = state.faults.len();
             for update in request.updates.iter().step_by(2) {
                 let _ = state.apply(device, update);
             }
+            // Gaps are the test's own doing.
+            state.faults.truncate(faults);
             return Err(Status::unavailable("failed by the test"));
         }
         if request.updates.is_empty() || request.updates.len() > batch::MAX_UPDATES {
@@ -249,7 +255,9 @@ impl P4Runtime for Service {
             let stream = {
                 let mut state = shared.lock();
                 state.streams += 1;
-                state.streams
+                let number = state.streams;
+                state.listeners.insert(number, sender.clone());
+                number
             };
             let mut device = None;
             while let Ok(Some(ask)) = asks.message().await {
@@ -263,6 +271,7 @@ impl P4Runtime for Service {
                 }
             }
             let mut state = shared.lock();
+            state.listeners.remove(&stream);
             if let Some(nic) = device.and_then(|id| state.nics.get_mut(&id))
                 && nic.primary.is_some_and(|(_, holder)| holder == stream)
             {
@@ -289,10 +298,12 @@ impl State {
         let id = Id::from(bid.election_id.unwrap());
         let device = u32::try_from(bid.device_id).unwrap();
         let nic = self.nics.get_mut(&device).unwrap();
-        if id == nic.highest && nic.primary.is_none_or(|(_, holder)| holder != stream) {
+        let before = nic.primary;
+        if id.0 != 0 && id == nic.highest && nic.primary.is_none_or(|(_, holder)| holder != stream)
+        {
             self.faults.push(format!("election id {id} is used again"));
         }
-        let code = if id >= nic.highest {
+        let code = if id.0 != 0 && id >= nic.highest {
             nic.primary = Some((id, stream));
             nic.highest = id;
             Code::Ok
@@ -301,15 +312,24 @@ impl State {
         } else {
             Code::NotFound
         };
-        v1::StreamMessageResponse {
+        let highest = nic.highest;
+        let message = |code: Code| v1::StreamMessageResponse {
             update: Some(Answer::Arbitration(v1::MasterArbitrationUpdate {
-                election_id: Some(nic.highest.into()),
+                election_id: Some(highest.into()),
                 status: Some(tonic_types::Status {
                     code: code.into(),
                     ..Default::default()
                 }),
-                ..bid
+                ..bid.clone()
             })),
+        };
+        if let Some((_, displaced)) = before
+            && displaced != stream
+            && code == Code::Ok
+            && let Some(listener) = self.listeners.get(&displaced)
+        {
+            let _ = listener.try_send(Ok(message(Code::AlreadyExists)));
         }
+        message(code)
     }
 }

@@ -172,11 +172,45 @@ impl SlowPath for Service {
         let mut updates = request.into_inner();
         let (sender, receiver) = mpsc::channel(4);
         let state = self.0.clone();
+        let number = {
+            let mut state = state.lock();
+            state.policy_streams += 1;
+            state.policy_streams
+        };
         tokio::spawn(async move {
             let mut first = true;
-            while let Ok(Some(update)) = updates.message().await {
-                let status = state.lock().update(update, first);
-                first = false;
+            let mut told = vec![];
+            loop {
+                let look = tokio::time::sleep(std::time::Duration::from_millis(10));
+                let status = tokio::select! {
+                    update = updates.message() => match update {
+                        Ok(Some(update)) => {
+                            let status = state.lock().update(update, first);
+                            first = false;
+                            status
+                        }
+                        _ => return,
+                    },
+                    () = look => {
+                        let state = state.lock();
+                        if first || state.attachments() == told {
+                            continue;
+                        }
+                        v1::PolicyStatus {
+                            generation: state.generation,
+                            result: Outcome::InForce.into(),
+                            message: String::new(),
+                            attachments: state.attachments(),
+                        }
+                    }
+                };
+                if state.lock().policy_streams != number {
+                    let _ = sender.send(Err(Status::aborted("displaced"))).await;
+                    return;
+                }
+                if status.result() == Outcome::InForce {
+                    told = status.attachments.clone();
+                }
                 if sender.send(Ok(status)).await.is_err() {
                     return;
                 }
