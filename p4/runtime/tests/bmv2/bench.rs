@@ -22,7 +22,7 @@ use tonic::transport::Channel;
 pub const PORTS: [u32; 7] = [1, 2, 3, 4, 5, 6, pipeline::CPU_PORT];
 
 /// Seconds between the start of the switch and the first frame.
-const WARM_UP: u64 = 4;
+const WARM_UP: u64 = 6;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where punted packets go.
