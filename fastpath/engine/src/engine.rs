@@ -9,6 +9,7 @@ mod gateway;
 mod offload;
 mod read;
 mod rejudge;
+mod router;
 mod slow;
 mod stages;
 mod uplink;
@@ -45,6 +46,8 @@ pub(crate) struct Nic {
     config: NicConfig,
     tables: Tables,
     neighbours: Neighbours,
+    /// ICMP errors about tunnels that are looked at.
+    path_errors: Bucket,
 }
 
 /// What the engine keeps about a tenant's port that is bound here.
@@ -119,6 +122,7 @@ impl Engine {
                 config.capacities.nexthop.saturating_add(1),
                 self.config.seed,
             ),
+            path_errors: Bucket::default(),
             config,
         });
         Ok(())
@@ -235,9 +239,9 @@ impl Engine {
                 return outcome;
             }
             Outer::Other(packet) => {
-                let this = self.nics.get(nic).ok_or(DropReason::UnknownPort)?;
-                let outcome = this.underlay_other(frame, &packet);
-                self.counters.answered += u64::from(outcome.is_ok());
+                let this = self.nics.get_mut(nic).ok_or(DropReason::UnknownPort)?;
+                let outcome = this.underlay_other(now, frame, &packet);
+                self.counters.answered += u64::from(matches!(outcome, Ok(Outcome::Send { .. })));
                 return outcome;
             }
         };

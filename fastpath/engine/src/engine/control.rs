@@ -12,6 +12,7 @@ use penstock_rules::model::Port;
 
 use super::arrival::Arrival;
 use super::forward::tag;
+use super::router;
 use crate::frame::{Frame, Outcome};
 
 /// Bytes of a neighbour advertisement.
@@ -28,16 +29,22 @@ pub(super) fn neighbour(
     if packet.src_mac != port.mac {
         return Err(DropReason::SpoofedNeighbour);
     }
-    let answer = match &packet.kind {
+    let asked = match &packet.kind {
         Kind::Arp(arp) => ask_arp(rules, port, arp)?,
         Kind::Ip(ip) => ask_nd(rules, port, ip)?,
     };
-    let Some(Owner { mac, router }) = answer else {
-        return Ok(Outcome::Consumed);
-    };
-    let len = match packet.kind {
-        Kind::Arp(_) => build::arp_reply(frame.data_mut(), packet, mac),
-        Kind::Ip(_) => {
+    let len = match (asked, &packet.kind) {
+        (Asked::Nothing, _) => return Ok(Outcome::Consumed),
+        (Asked::Routers { asker, mtu }, _) => {
+            let answer = router::advertisement(asker, packet.src_mac, mtu);
+            frame
+                .set_len(answer.len())
+                .map_err(|_| DropReason::NoHeadroom)?;
+            frame.data_mut().copy_from_slice(&answer);
+            Ok(answer.len())
+        }
+        (Asked::Owner { mac, .. }, Kind::Arp(_)) => build::arp_reply(frame.data_mut(), packet, mac),
+        (Asked::Owner { mac, router }, Kind::Ip(_)) => {
             // The answer may be longer than a question without options.
             let len = frame.len().max(ADVERTISEMENT_LEN);
             frame.set_len(len).map_err(|_| DropReason::NoHeadroom)?;
@@ -56,13 +63,17 @@ pub(super) fn neighbour(
     })
 }
 
-struct Owner {
-    mac: Mac,
-    router: bool,
+/// What a message asks for.
+enum Asked {
+    /// Nothing, or what only the asker itself could answer.
+    Nothing,
+    /// Who has an address; this MAC has.
+    Owner { mac: Mac, router: bool },
+    /// Who routes.
+    Routers { asker: Addr, mtu: u16 },
 }
 
-/// Who is asked for; `None`: nothing to answer.
-fn ask_arp(rules: &Ruleset, port: &Port, arp: &Arp) -> Result<Option<Owner>, DropReason> {
+fn ask_arp(rules: &Ruleset, port: &Port, arp: &Arp) -> Result<Asked, DropReason> {
     let probe = arp.sender_ip == Addr::from_v4([0; 4]);
     let own = arp.sender_mac == port.mac
         && (port.ips.contains(&arp.sender_ip) || probe && arp.op == ArpOp::Request);
@@ -70,12 +81,12 @@ fn ask_arp(rules: &Ruleset, port: &Port, arp: &Arp) -> Result<Option<Owner>, Dro
         return Err(DropReason::SpoofedNeighbour);
     }
     match arp.op {
-        ArpOp::Reply => Ok(None),
+        ArpOp::Reply => Ok(Asked::Nothing),
         ArpOp::Request => owner(rules, port, arp.target_ip),
     }
 }
 
-fn ask_nd(rules: &Ruleset, port: &Port, ip: &Ip) -> Result<Option<Owner>, DropReason> {
+fn ask_nd(rules: &Ruleset, port: &Port, ip: &Ip) -> Result<Asked, DropReason> {
     let L4::Neighbour(nd) = ip.l4_kind else {
         return Err(DropReason::UnhandledControl);
     };
@@ -98,28 +109,40 @@ fn ask_nd(rules: &Ruleset, port: &Port, ip: &Ip) -> Result<Option<Owner>, DropRe
         }
         NdKind::NeighbourAdvertisement => {
             if own_ip(sender) && own_ip(target) && own_mac(target_mac) {
-                Ok(None)
+                Ok(Asked::Nothing)
             } else {
                 Err(DropReason::SpoofedNeighbour)
             }
         }
-        // Ports have addresses before they have links: nothing to configure.
-        NdKind::RouterSolicitation => Err(DropReason::UnhandledControl),
+        NdKind::RouterSolicitation => {
+            if !own_mac(source_mac) || !own_ip(sender) && sender != Addr(0) {
+                return Err(DropReason::SpoofedNeighbour);
+            }
+            let subnet = rules.policy().subnets.get(&port.subnet);
+            match subnet {
+                Some(subnet) if subnet.gateways.iter().any(|g| !g.is_v4()) => Ok(Asked::Routers {
+                    asker: sender,
+                    mtu: subnet.mtu,
+                }),
+                _ => Err(DropReason::UnhandledControl),
+            }
+        }
         // No port is a router.
         NdKind::RouterAdvertisement | NdKind::Redirect => Err(DropReason::SpoofedNeighbour),
     }
 }
 
-/// Whose MAC is to be named for `target`; `None`: it is the asker's own.
-fn owner(rules: &Ruleset, port: &Port, target: Addr) -> Result<Option<Owner>, DropReason> {
-    if rules.gateway(port.vni, target).is_some() {
-        return Ok(Some(Owner {
+/// Whose MAC is to be named for `target`.
+fn owner(rules: &Ruleset, port: &Port, target: Addr) -> Result<Asked, DropReason> {
+    if target == router::LINK_LOCAL || rules.gateway(port.vni, target).is_some() {
+        return Ok(Asked::Owner {
             mac: Mac::GATEWAY,
             router: true,
-        }));
+        });
     }
+    // Duplicate detection: whoever has it is the asker.
     if port.ips.contains(&target) {
-        return Ok(None);
+        return Ok(Asked::Nothing);
     }
     let endpoint = rules
         .endpoint(port.vni, target)
@@ -129,10 +152,10 @@ fn owner(rules: &Ruleset, port: &Port, target: Addr) -> Result<Option<Owner>, Dr
         .subnets
         .get(&port.subnet)
         .is_some_and(|s| s.prefixes.iter().any(|p| p.contains(target)));
-    Ok(Some(Owner {
+    Ok(Asked::Owner {
         mac: if near { endpoint.mac } else { Mac::GATEWAY },
         router: false,
-    }))
+    })
 }
 
 /// Link-local addresses are free to choose; they are never forwarded.

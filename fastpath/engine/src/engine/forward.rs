@@ -106,6 +106,10 @@ pub(super) fn plan(
             if arrival.wire {
                 return Err(Blocked::Other(DropReason::Reflected));
             }
+            let mtu = match nexthop.path {
+                Some(path) if arrival.now < path.until => mtu.min(path.mtu),
+                _ => mtu,
+            };
             if frame.len().saturating_sub(ETHERNET_LEN) > usize::from(mtu) {
                 return Err(Blocked::TooBig { mtu });
             }

@@ -1,7 +1,8 @@
 //! What the underlay says to the VTEP itself: ARP, ND and ping.
 
 use penstock_flow::build::{self, NaFlags};
-use penstock_flow::packet::{Arp, ArpOp, Kind, L4, NdKind, Packet};
+use penstock_flow::packet::{Arp, ArpOp, IcmpError, Kind, L4, NdKind, Packet, VXLAN_PORT};
+use penstock_flow::tuple::proto;
 use penstock_flow::{Addr, DropReason, Mac, Prefix};
 
 use super::Nic;
@@ -9,9 +10,15 @@ use super::gateway::echo_reply;
 use crate::frame::{Frame, Outcome};
 use crate::neighbours::Question;
 use crate::nic::TableError;
+use crate::nic::tables::PathMtu;
 use crate::outbox::Outbox;
 
 const ADVERTISEMENT_LEN: usize = 86;
+/// RFC 8200, section 5.
+const LEAST_MTU: usize = 1280;
+/// RFC 8201, section 4: ten minutes, then the way may have become better.
+const PATH_MTU_BELIEVED: u64 = 600 * 1_000_000_000;
+const PATH_ERRORS_PER_SECOND: u32 = 10;
 
 impl Nic {
     /// ARP or ND from the uplink: neighbours are learnt, the VTEP is answered
@@ -74,21 +81,62 @@ impl Nic {
         })
     }
 
-    /// Neither tunnel nor neighbour discovery: ping for the VTEP.
+    /// Neither tunnel nor neighbour discovery: ping for the VTEP, and what
+    /// routers say about its tunnels.
     pub(super) fn underlay_other(
-        &self,
+        &mut self,
+        now: u64,
         frame: &mut Frame<'_>,
         packet: &Packet,
     ) -> Result<Outcome, DropReason> {
-        match packet.ip() {
-            Some(ip) if ip.tuple.dst == self.config.vtep && ip.l4_kind == L4::Echo => {
+        let ip = packet.ip().ok_or(DropReason::NotForUs)?;
+        if ip.tuple.dst != self.config.vtep {
+            return Err(DropReason::NotForUs);
+        }
+        match &ip.l4_kind {
+            L4::Echo => {
                 echo_reply(frame.data_mut(), packet, ip, self.config.uplink_mac)?;
                 Ok(Outcome::Send {
                     device_port: self.config.uplink_port,
                 })
             }
+            L4::IcmpError(error) => self.path_error(now, error),
             _ => Err(DropReason::NotForUs),
         }
+    }
+
+    /// An ICMP error about one of our tunnels: "too big" lowers what that way
+    /// is given, for a while and never below what IPv6 promises.
+    fn path_error(&mut self, now: u64, error: &IcmpError) -> Result<Outcome, DropReason> {
+        let inner = &error.inner;
+        let ours =
+            inner.src == self.config.vtep && inner.proto == proto::UDP && inner.dport == VXLAN_PORT;
+        if !ours {
+            return Err(DropReason::UnrelatedError);
+        }
+        if error.mtu != 0 {
+            // It costs a walk over the next hops, and anybody can send one.
+            if !self.path_errors.take(now, PATH_ERRORS_PER_SECOND) {
+                return Err(DropReason::RateLimited);
+            }
+            // An overhead counts the outer Ethernet header, which is not in the
+            // way's MTU, and not the inner one, which is: they are of one size.
+            let overhead = if inner.dst.is_v4() {
+                build::VXLAN_V4_OVERHEAD
+            } else {
+                build::VXLAN_V6_OVERHEAD
+            };
+            let mtu = usize::try_from(error.mtu)
+                .unwrap_or(usize::MAX)
+                .saturating_sub(overhead)
+                .clamp(LEAST_MTU, usize::from(u16::MAX));
+            let path = PathMtu {
+                mtu: mtu as u16,
+                until: now.saturating_add(PATH_MTU_BELIEVED),
+            };
+            self.tables.lower_mtu(inner.dst, path);
+        }
+        Ok(Outcome::Consumed)
     }
 
     /// What another lcore has received for all: learns, answers nothing.

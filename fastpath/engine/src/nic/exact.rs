@@ -155,6 +155,12 @@ impl<K: Hash + Eq + Copy, V> Exact<K, V> {
         }
     }
 
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.slots
+            .iter_mut()
+            .filter_map(|s| s.entry.as_mut().map(|(_, v)| v))
+    }
+
     /// Everything that is there, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.slots

@@ -20,6 +20,25 @@ pub(crate) struct Nexthop {
     pub(crate) hop: Hop,
     /// The neighbour whose MAC it uses; `NONE`: its own fields have it all.
     pub(crate) neighbour: u32,
+    /// What the way has said it carries, and until when that is believed.
+    pub(crate) path: Option<PathMtu>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathMtu {
+    /// Bytes of the inner IP packet.
+    pub(crate) mtu: u16,
+    pub(crate) until: u64,
+}
+
+impl Nexthop {
+    fn new(hop: Hop) -> Self {
+        Self {
+            hop,
+            neighbour: NONE,
+            path: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -76,6 +95,15 @@ impl Tables {
             Table::Acl => self.acl.capacity(),
             Table::Mapping => self.mapping.capacity(),
             Table::Nexthop => self.nexthop.capacity(),
+        }
+    }
+
+    /// Lowers what next hops to `vtep` carry.
+    pub(crate) fn lower_mtu(&mut self, vtep: Addr, path: PathMtu) {
+        for nexthop in self.nexthop.values_mut() {
+            if matches!(nexthop.hop, Hop::ToVtep { dst_vtep, .. } if dst_vtep == vtep) {
+                nexthop.path = Some(path);
+            }
         }
     }
 
@@ -202,12 +230,7 @@ impl Tables {
                 action,
             } => self.acl.insert(key, priority, action),
             Entry::Mapping { vni, dst, nexthop } => self.mapping.insert(vni, dst, nexthop),
-            Entry::Nexthop { id, hop } => {
-                let neighbour = NONE;
-                self.nexthop
-                    .insert(id, Nexthop { hop, neighbour })
-                    .map(drop)
-            }
+            Entry::Nexthop { id, hop } => self.nexthop.insert(id, Nexthop::new(hop)).map(drop),
         }
     }
 
@@ -245,10 +268,7 @@ impl Tables {
                 action,
             } => self.acl.modify(&key, priority, action),
             Entry::Mapping { vni, dst, nexthop } => self.mapping.modify(vni, dst, nexthop),
-            Entry::Nexthop { id, hop } => {
-                let neighbour = NONE;
-                set(self.nexthop.get_mut(&id), Nexthop { hop, neighbour })
-            }
+            Entry::Nexthop { id, hop } => set(self.nexthop.get_mut(&id), Nexthop::new(hop)),
         }
     }
 

@@ -180,3 +180,44 @@ fn announcements_are_taken_in_silence_and_lies_are_not() {
         assert_eq!(bed.send("a", &frame).reason(), want);
     }
 }
+
+#[test]
+fn the_gateway_is_a_router_that_can_be_found() {
+    let mut bed = Bed::new();
+    let gateway = addr("fe80::5eff:fe00:1");
+    for asker in ["a", "b"] {
+        let me = bed.place(asker);
+        let solicit_router = |sender: Addr, mac: Mac| {
+            let mut body = vec![];
+            if sender != Addr(0) {
+                body.extend([1, 1]);
+                body.extend(mac.0);
+            }
+            let mut frame = Vec::new();
+            PacketBuilder::ethernet2(me.mac.0, [0x33, 0x33, 0, 0, 0, 2])
+                .ipv6(sender.octets(), addr("ff02::2").octets(), 255)
+                .icmpv6_raw(133, 0, [0; 4])
+                .write(&mut frame, &body)
+                .expect("writes");
+            tagged(&me, frame)
+        };
+        for sender in [Addr(0), addr("fe80::7")] {
+            let fate = bed.send(asker, &solicit_router(sender, me.mac));
+            let frame = fate.frame();
+            let parsed = packet::parse(frame).expect("a good answer");
+            assert_eq!(parsed.vlan, me.vlan);
+            let ip = parsed.ip().expect("IPv6");
+            let L4::Neighbour(nd) = ip.l4_kind else {
+                panic!("{ip:?}")
+            };
+            assert_eq!(nd.kind, packet::NdKind::RouterAdvertisement);
+            assert_eq!((ip.tuple.src, nd.source_mac), (gateway, Some(Mac::GATEWAY)));
+            // The MTU option comes last.
+            assert_eq!(frame[frame.len() - 2..], 1450_u16.to_be_bytes());
+        }
+        let fate = bed.send(asker, &solicit_router(addr("fe80::7"), Mac::GATEWAY));
+        assert_eq!(fate.reason(), Some(DropReason::SpoofedNeighbour));
+        let fate = bed.send(asker, &solicit(&me, me.mac, addr("fe80::7"), gateway));
+        assert_eq!(answer(&bed, &fate, asker), Ok(Some(Mac::GATEWAY)));
+    }
+}

@@ -120,3 +120,46 @@ fn what_one_lcore_has_received_another_learns() {
     let fate = Talk::new("a", "c").syn(&mut bed);
     assert_eq!(fate.at(), "c");
 }
+
+/// "Fragmentation needed" from a router on the underlay, about `outer`.
+fn too_big(outer: &[u8], mtu: u16) -> Vec<u8> {
+    let [hi, lo] = mtu.to_be_bytes();
+    let mut frame = Vec::new();
+    etherparse::PacketBuilder::ethernet2([2, 0xdd, 0, 0, 0, 1], uplink_mac(0).0)
+        .ipv4([192, 0, 2, 254], [192, 0, 2, 1], 64)
+        .icmpv4_raw(3, 4, [0, 0, hi, lo])
+        .write(&mut frame, &outer[14..14 + 28])
+        .expect("writes");
+    frame
+}
+
+#[test]
+fn what_the_way_does_not_carry_is_told_to_the_senders() {
+    let mut bed = Bed::new();
+    let talk = Talk::new("a", "c");
+    talk.open(&mut bed);
+    let udp = Layer4::Udp { sport: 1, dport: 2 };
+    let large = frame(&talk.headers(&bed, false, udp), 1400);
+    assert_eq!(bed.send("a", &large).at(), "c");
+    let port = bed.place("a").device_port();
+    let (_, outer) = bed.process(0, port, &large);
+    assert_eq!(
+        bed.arrive(0, UPLINK, &too_big(&outer, 1400)),
+        Fate::Consumed
+    );
+    let answer = bed.send("a", &large);
+    assert_eq!((answer.at(), read(answer.frame()).what), ("a", 0x0304));
+    assert_eq!(answer.frame()[40..42], 1350_u16.to_be_bytes());
+    assert_eq!(talk.data(&mut bed, false).at(), "c", "small ones go on");
+    // Not about a tunnel of ours.
+    let (_, mut other) = bed.process(0, port, &frame(&talk.headers(&bed, false, udp), 10));
+    other[30] ^= 1;
+    let fate = bed.arrive(0, UPLINK, &too_big(&other, 1300));
+    assert_eq!(fate.at(), "", "{fate:?}");
+    // Absurd claims stop at what IPv6 promises, and are not believed for ever.
+    bed.arrive(0, UPLINK, &too_big(&outer, 68));
+    let answer = bed.send("a", &large);
+    assert_eq!(answer.frame()[40..42], 1280_u16.to_be_bytes());
+    bed.wait(601 * SECOND);
+    assert_eq!(bed.send("a", &large).at(), "c");
+}
