@@ -31,7 +31,11 @@ pub struct Config {
     pub recovery: u64,
     /// Recent denials and revocations kept for `ListDrops`.
     pub max_drop_records: usize,
-    /// Connections that one [`tick`](crate::Engine::tick) looks at.
+    /// Denials recorded per port and second: one sender's do not push out all
+    /// others'. Counters count every one.
+    pub drop_records_per_second: u32,
+    /// Connections that one [`tick`](crate::Engine::tick) judges again at least;
+    /// more where the table is so large that it would take over half a second.
     pub sweep_slice: u32,
     /// ICMP errors answered per port and second.
     pub icmp_errors_per_second: u32,
@@ -49,6 +53,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             recovery: 0,
             max_drop_records: 1024,
+            drop_records_per_second: 100,
             sweep_slice: 512,
             icmp_errors_per_second: 100,
         }

@@ -48,6 +48,9 @@ pub(crate) struct Nic {
     neighbours: Neighbours,
     /// ICMP errors about tunnels that are looked at.
     path_errors: Bucket,
+    /// Announcements of the VTEP still to send, and when.
+    announcements: u8,
+    announce_at: u64,
 }
 
 /// What the engine keeps about a tenant's port that is bound here.
@@ -61,6 +64,8 @@ struct PortState {
     errors: Bucket,
     /// Connections that it opens.
     opens: Bucket,
+    /// Records of what was denied to it.
+    denials: Bucket,
 }
 
 /// One lcore's datapath; see the crate's contract.
@@ -123,6 +128,8 @@ impl Engine {
                 self.config.seed,
             ),
             path_errors: Bucket::default(),
+            announcements: uplink::ANNOUNCEMENTS,
+            announce_at: 0,
             config,
         });
         Ok(())
@@ -189,6 +196,7 @@ impl Engine {
     /// work; to be called about once a millisecond.
     pub fn tick(&mut self, now: u64, out: &mut Outbox) {
         for nic in &mut self.nics {
+            nic.announce(now, out);
             nic.ask_neighbours(now, NEIGHBOURS_PER_TICK, out);
         }
         self.expire(now);

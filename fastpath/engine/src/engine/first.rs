@@ -82,19 +82,7 @@ impl Engine {
         let judgement = self.policies.judge(&query(end, &ip.tuple));
         if !judgement.allow {
             let reason = denied(end.ingress);
-            self.drops.push(DropRecord {
-                at: arrival.now,
-                event: Event::Denied(reason),
-                port: end.port,
-                vni: arrival.vni,
-                tuple: ip.tuple,
-                ingress: end.ingress,
-                rule: Name::new(
-                    self.policies
-                        .rule_name(self.policies.generation(), judgement.decision),
-                ),
-                generation: self.policies.generation(),
-            });
+            self.record_denial(arrival, end, &ip.tuple, judgement.decision);
             return Err(reason);
         }
         Ok(Finding::New {
@@ -145,6 +133,25 @@ impl Engine {
             }
         }
         Err(denied(end.ingress))
+    }
+
+    fn record_denial(&mut self, arrival: &Arrival, end: &End, tuple: &Tuple, decision: Decision) {
+        let rate = self.config.drop_records_per_second;
+        let state = self.ports.get_mut(&end.port);
+        if !state.is_some_and(|s| s.denials.take(arrival.now, rate)) {
+            return;
+        }
+        let generation = self.policies.generation();
+        self.drops.push(DropRecord {
+            at: arrival.now,
+            event: Event::Denied(denied(end.ingress)),
+            port: end.port,
+            vni: arrival.vni,
+            tuple: *tuple,
+            ingress: end.ingress,
+            rule: Name::new(self.policies.rule_name(generation, decision)),
+            generation,
+        });
     }
 
     /// From the wire: whether the inner source lives behind the outer one.

@@ -12,6 +12,9 @@ use super::first::{End, denied, query};
 use crate::connections::opener;
 use crate::record::{DropRecord, Event, Name};
 
+/// A walk is over after so many ticks at the latest.
+const TICKS_PER_WALK: u32 = 512;
+
 /// A walk over all connections, resumed by each tick.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
@@ -41,8 +44,9 @@ impl Sweep {
 impl Engine {
     /// One slice of the walk.
     pub(super) fn sweep(&mut self, now: u64) {
-        for _ in 0..self.config.sweep_slice {
-            let Some(slot) = self.sweep.next(self.connections.capacity()) else {
+        let capacity = self.connections.capacity();
+        for _ in 0..self.config.sweep_slice.max(capacity / TICKS_PER_WALK) {
+            let Some(slot) = self.sweep.next(capacity) else {
                 return;
             };
             let Some(handle) = self.connections.handle_at(slot) else {

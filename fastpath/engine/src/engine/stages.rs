@@ -19,6 +19,10 @@ use crate::nic::{AclAction, FenceAction, FlowAction};
 const LEAVING_A_PORT: u8 = 0;
 const FROM_THE_WIRE: u8 = 1;
 
+const ROCEV2_PORT: u16 = 4791;
+/// The queue pair of RoCE's connection manager.
+const CONNECTION_MANAGER: u32 = 1;
+
 /// What the match-action stages say.
 enum Answer {
     /// To this next hop, by this flow entry or by a static rule.
@@ -98,7 +102,8 @@ impl Engine {
             .set_len(usize::from(tunnel.end))
             .and_then(|()| frame.strip(usize::from(tunnel.inner)))
             .map_err(|_| DropReason::Truncated)?;
-        let packet = packet::parse_inner(frame.data())?;
+        // One level only: a tenant's own VXLAN is payload.
+        let packet = packet::parse(frame.data())?;
         if usize::from(packet.l3) != packet::ETHERNET_LEN {
             // A tag of the far side's: a tunnel carries none.
             return Err(DropReason::Malformed);
@@ -133,7 +138,8 @@ impl Engine {
         packet: &Packet,
         ip: &Ip,
     ) -> Result<Outcome, DropReason> {
-        if must_ask(arrival, packet, ip) {
+        let queue_pair = roce(frame.data(), ip)?;
+        if must_ask(arrival, packet, ip) || queue_pair == Some(CONNECTION_MANAGER) {
             return self.ask(arrival, frame, packet, ip);
         }
         match self.answer(arrival, &ip.tuple) {
@@ -238,6 +244,23 @@ impl Engine {
             Some(AclAction::Ask) | None => Answer::Ask,
         }
     }
+}
+
+/// The destination queue pair of a RoCEv2 packet. UDP to its port is nothing
+/// else: without a valid base transport header it is dropped.
+fn roce(data: &[u8], ip: &Ip) -> Result<Option<u32>, DropReason> {
+    if ip.l4_kind != L4::Udp || ip.tuple.dport != ROCEV2_PORT || ip.options {
+        return Ok(None);
+    }
+    let udp = data.get(usize::from(ip.l4)..usize::from(ip.end));
+    let Some([_, _, _, _, l0, l1, _, _, _, flags, _, _, _, q0, q1, q2, ..]) = udp else {
+        return Err(DropReason::Malformed);
+    };
+    // 8 UDP, 12 BTH, 4 ICRC; transport version 0.
+    if u16::from_be_bytes([*l0, *l1]) < 24 || flags & 0x0f != 0 {
+        return Err(DropReason::Malformed);
+    }
+    Ok(Some(u32::from_be_bytes([0, *q0, *q1, *q2])))
 }
 
 /// What the slow path has to see whatever the tables say.

@@ -19,6 +19,10 @@ const LEAST_MTU: usize = 1280;
 /// RFC 8201, section 4: ten minutes, then the way may have become better.
 const PATH_MTU_BELIEVED: u64 = 600 * 1_000_000_000;
 const PATH_ERRORS_PER_SECOND: u32 = 10;
+/// RFC 5227, section 1.1: two, so far apart; one more, since neighbours may be
+/// as new as we are.
+pub(super) const ANNOUNCEMENTS: u8 = 3;
+const ANNOUNCE_PAUSE: u64 = 2 * 1_000_000_000;
 
 impl Nic {
     /// ARP or ND from the uplink: neighbours are learnt, the VTEP is answered
@@ -163,6 +167,30 @@ impl Nic {
                 value: 0,
                 remedy: "use one on the underlay's own prefix, or give the NIC a gateway",
             })
+    }
+
+    /// Says where the VTEP is, a few times after attaching: it may have been
+    /// elsewhere before.
+    pub(super) fn announce(&mut self, now: u64, out: &mut Outbox) {
+        if self.announcements == 0 || now < self.announce_at {
+            return;
+        }
+        let (mac, vtep) = (self.config.uplink_mac, self.config.vtep);
+        let sent = out.push(self.config.uplink_port, |buffer| {
+            if vtep.is_v4() {
+                build::arp_request(buffer, mac, vtep, vtep, None).ok()
+            } else {
+                let flags = NaFlags {
+                    router: false,
+                    override_cached: true,
+                };
+                build::unsolicited_advertisement(buffer, mac, vtep, flags).ok()
+            }
+        });
+        if sent {
+            self.announcements -= 1;
+            self.announce_at = now.saturating_add(ANNOUNCE_PAUSE);
+        }
     }
 
     /// Sends what questions are due.

@@ -259,3 +259,10 @@ fn what_cannot_be_attached_says_why() {
         Outcome::Drop(DropReason::UnknownPort)
     );
 }
+
+#[test]
+fn an_engine_can_be_given_to_its_lcore() {
+    fn is_send<T: Send + 'static>() {}
+    is_send::<Engine>();
+    is_send::<Outbox>();
+}

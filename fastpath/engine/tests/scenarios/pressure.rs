@@ -147,3 +147,33 @@ fn a_packet_between_local_ports_needs_both_and_leaves_none_alone() {
     assert_eq!(fate.reason(), Some(DropReason::TableFull), "{fate:?}");
     assert_eq!(bed.counters(0).connections.live, 2);
 }
+
+#[test]
+fn one_ports_denials_do_not_fill_the_record() {
+    let mut bed = Bed::with(
+        Config {
+            drop_records_per_second: 5,
+            ..config()
+        },
+        capacities(),
+    );
+    bed.change(|_, policy| {
+        let closed = crate::bed::world::group(crate::bed::world::BLUE, true, true, vec![]);
+        policy.groups.insert(7, closed);
+        for id in [1, 2] {
+            if let Some(port) = policy.ports.get_mut(&id) {
+                port.groups = vec![7];
+            }
+        }
+    });
+    for n in 0..100 {
+        assert_eq!(
+            nth(n).syn(&mut bed).reason(),
+            Some(DropReason::DeniedEgress)
+        );
+    }
+    Talk::new("b", "c").syn(&mut bed);
+    let ports: Vec<u32> = bed.nodes[0].engine.drops().map(|d| d.port).collect();
+    assert_eq!(ports, [2, 1, 1, 1, 1, 1], "newest first");
+    assert_eq!(bed.counters(0).dropped(DropReason::DeniedEgress), 101);
+}

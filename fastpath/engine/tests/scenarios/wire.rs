@@ -326,3 +326,38 @@ fn a_next_hop_that_is_gone_is_no_route_and_no_panic() {
         }
     );
 }
+
+#[test]
+fn udp_to_roces_port_is_roce_or_nothing() {
+    let mut bed = Bed::new();
+    let talk = Talk {
+        dport: 4791,
+        ..Talk::new("a", "c")
+    };
+    let h = talk.headers(
+        &bed,
+        false,
+        Layer4::Udp {
+            sport: 40_000,
+            dport: 4791,
+        },
+    );
+    // Opcode, flags and version, key, queue pair, sequence number, ICRC.
+    let bth = |version: u8, queue_pair: u8| {
+        let mut frame = build(&h, 16);
+        frame[42..58].fill(0);
+        frame[43] = version;
+        frame[49] = queue_pair;
+        frame
+    };
+    for (frame, want) in [
+        (bth(0, 17), None),
+        (bth(0, 1), None),
+        (bth(1, 17), Some(DropReason::Malformed)),
+        (build(&h, 15), Some(DropReason::Malformed)),
+        (build(&h, 0), Some(DropReason::Malformed)),
+    ] {
+        let fate = bed.send("a", &frame);
+        assert_eq!(fate.reason(), want, "{fate:?}");
+    }
+}
