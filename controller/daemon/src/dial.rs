@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use penstock_slowpath_api::v1::slow_path_client::SlowPathClient;
+use tonic::Status;
 use tonic::transport::Channel;
 
 /// Why a worker cannot be dialled.
@@ -17,7 +18,7 @@ pub enum Error {
         source: tonic::transport::Error,
     },
     /// Nobody answers there.
-    #[error("cannot connect to {address}: {}", chain(.source))]
+    #[error("cannot connect to {address}: {}", cause(.source))]
     Connect {
         /// As declared.
         address: String,
@@ -72,14 +73,19 @@ pub fn slow_path(channel: Channel) -> SlowPathClient<Channel> {
         .max_encoding_message_size(p4runtime::transport::MAX_MESSAGE)
 }
 
-/// tonic's own text is "transport error": the causes say what it was.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
+/// tonic's own text is "transport error": the last cause says what it was.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
     }
-    text
+    error.to_string()
+}
+
+/// A status in a sentence: its message, or the name of its code.
+pub fn words(status: &Status) -> String {
+    match status.message() {
+        "" => status.code().to_string(),
+        message => message.to_owned(),
+    }
 }

@@ -131,15 +131,23 @@ async fn run(context: Context, name: String) {
     let mut backoff = Backoff::new(limits.first_pause, limits.longest_pause);
     // Who has taken NICs from this controller: it does not fight over them.
     let mut displaced = HashMap::new();
+    let mut told = String::new();
     loop {
         let Some(target) = target(&mut plans, &name) else {
             return;
         };
         let error = session::run(&context, &name, &target, &mut backoff, &mut displaced).await;
-        tracing::warn!(node = name, %error, "no session with the node");
-        context.board.update(&name, |report| {
-            report.unreachable = Some(Problem::new(error.reason(), error.to_string()));
-        });
+        let problem = Problem::new(error.reason(), error.to_string());
+        // A node that stays away is told once.
+        if problem.message == told {
+            tracing::debug!(node = name, %error, "no session with the node");
+        } else {
+            tracing::warn!(node = name, %error, "no session with the node");
+            told.clone_from(&problem.message);
+        }
+        context
+            .board
+            .update(&name, |report| report.unreachable = Some(problem));
         let pause = tokio::time::sleep(backoff.pause());
         tokio::pin!(pause);
         // Another address is worth trying at once.

@@ -1,4 +1,8 @@
 //! What every node should carry, compiled from one world.
+//!
+//! A node carries the VPCs that have a port on it, whole. So a change concerns
+//! only the nodes of the VPCs that it touches; the plan of every other node
+//! keeps the revision that it was compiled at, and its task need not look.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +14,11 @@ use penstock_rules::model::{Policy, PortId, Vni};
 use tokio::sync::watch;
 
 use crate::hub::Hub;
-use crate::world::{Kind, World};
+use crate::world::{Kind, Row, World};
+
+mod touched;
+
+use touched::Touched;
 
 /// Compiled from one revision.
 #[derive(Debug, Default)]
@@ -26,12 +34,14 @@ pub struct Plan {
 pub struct NodePlan {
     /// The node.
     pub node: NodeName,
+    /// The revision that last changed what it should carry.
+    pub revision: u64,
     /// Where its worker is.
     pub address: String,
     /// What it judges by; generation 0.
     pub policy: Arc<Policy>,
-    /// Resources that have a part in it, by full name.
-    pub resources: BTreeSet<String>,
+    /// Full names of the VPCs in it.
+    pub vpcs: BTreeSet<String>,
     /// What tables are compiled from, once the node's interfaces are known.
     pub names: Arc<Names>,
 }
@@ -92,26 +102,46 @@ impl Names {
 }
 
 impl Plan {
-    /// Compiles for every node.
+    /// Compiles for every node; nodes that nothing has happened to since
+    /// `before` keep their plan.
     ///
     /// # Errors
     /// Never for a validated world with its ids; the compiler's signature has one.
-    pub fn of(world: &World) -> Result<Self, CompileError> {
+    pub fn of(world: &World, before: Option<(&World, &Self)>) -> Result<Self, CompileError> {
         let names = Arc::new(Names::of(world));
+        let mut hosted: HashMap<&NodeName, BTreeSet<String>> = HashMap::new();
+        for (name, port) in &names.model.ports {
+            let vpcs = hosted.entry(&port.node).or_default();
+            let vpc = vpc_of(name.as_str()).unwrap_or_default();
+            if !vpcs.contains(vpc) {
+                vpcs.insert(vpc.to_owned());
+            }
+        }
+        let kept = before.map(|(old, plan)| (Touched::between(old, world), plan));
         let mut nodes = BTreeMap::new();
         for (node, declared) in &names.model.nodes {
-            let policy = compile::policy(&names.model, &names.ids, node, 0)?;
-            let resources = resources(&policy, &names);
-            nodes.insert(
-                node.as_str().to_owned(),
-                Arc::new(NodePlan {
-                    node: node.clone(),
-                    address: declared.worker_address.clone(),
-                    policy: Arc::new(policy),
-                    resources,
-                    names: Arc::clone(&names),
-                }),
-            );
+            let vpcs = hosted.remove(node).unwrap_or_default();
+            let old = kept.as_ref().and_then(|(touched, plan)| {
+                let old = plan.nodes.get(node.as_str())?;
+                let same = old.vpcs == vpcs && !touched.concerns(&vpcs);
+                same.then(|| (Arc::clone(&old.policy), old.revision))
+            });
+            let (policy, revision) = match old {
+                Some(old) => old,
+                None => {
+                    let policy = compile::policy(&names.model, &names.ids, node, 0)?;
+                    (Arc::new(policy), world.revision)
+                }
+            };
+            let plan = NodePlan {
+                node: node.clone(),
+                revision,
+                address: declared.worker_address.clone(),
+                policy,
+                vpcs,
+                names: Arc::clone(&names),
+            };
+            nodes.insert(node.as_str().to_owned(), Arc::new(plan));
         }
         Ok(Self {
             revision: world.revision,
@@ -120,31 +150,40 @@ impl Plan {
     }
 }
 
-fn resources(policy: &Policy, names: &Names) -> BTreeSet<String> {
-    let vpcs = policy.vpcs.values().map(|vpc| vpc.name.clone());
-    let subnets = policy.subnets.values().map(|subnet| subnet.name.clone());
-    let groups = policy.groups.values().map(|group| group.name.clone());
-    let ports: BTreeSet<PortId> = policy
-        .endpoints
-        .values()
-        .map(|endpoint| endpoint.port)
-        .collect();
-    let ports = ports
-        .iter()
-        .filter_map(|id| names.ports.get(id))
-        .map(ToString::to_string);
-    vpcs.chain(subnets).chain(groups).chain(ports).collect()
+/// The VPC that a resource is or belongs to.
+pub fn vpc_of(name: &str) -> Option<&str> {
+    let (end, _) = name.match_indices('/').nth(3).unwrap_or((name.len(), ""));
+    let vpc = &name[..end];
+    let mut segments = vpc.split('/');
+    let is_vpc = segments.next() == Some("tenants")
+        && segments.next().is_some()
+        && segments.next() == Some("vpcs")
+        && segments.next().is_some();
+    is_vpc.then_some(vpc)
+}
+
+/// The kind of a row, for what a change touches.
+fn is_node(row: &Row) -> bool {
+    row.kind() == Some(Kind::Node)
 }
 
 /// Compiles each new world, newest first, until the hub is gone.
 pub async fn follow(hub: Arc<Hub>, plans: watch::Sender<Arc<Plan>>) {
     let mut worlds = hub.worlds();
+    let mut before: Option<(Arc<World>, Arc<Plan>)> = None;
     loop {
         let world = Arc::clone(&worlds.borrow_and_update());
         let revision = world.revision;
-        match tokio::task::spawn_blocking(move || Plan::of(&world)).await {
+        let (next, last) = (Arc::clone(&world), before.clone());
+        let compiled = tokio::task::spawn_blocking(move || {
+            let last = last.as_ref().map(|(world, plan)| (&**world, &**plan));
+            Plan::of(&next, last)
+        });
+        match compiled.await {
             Ok(Ok(plan)) => {
-                plans.send_replace(Arc::new(plan));
+                let plan = Arc::new(plan);
+                before = Some((world, Arc::clone(&plan)));
+                plans.send_replace(plan);
             }
             // Nodes keep what they have; the next change tries again.
             Ok(Err(error)) => {
@@ -154,6 +193,26 @@ pub async fn follow(hub: Arc<Hub>, plans: watch::Sender<Arc<Plan>>) {
         }
         if worlds.changed().await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_know_their_vpc() {
+        for (name, vpc) in [
+            ("tenants/a", None),
+            ("tenants/a/vpcs", None),
+            ("tenants/a/vpcs/b", Some("tenants/a/vpcs/b")),
+            ("tenants/a/vpcs/b/ports/c", Some("tenants/a/vpcs/b")),
+            ("nodes/n", None),
+            ("nodes/n/x/y/z", None),
+            ("", None),
+        ] {
+            assert_eq!(vpc_of(name), vpc, "{name}");
         }
     }
 }

@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use penstock_api::v1::condition::{State, Type};
+use penstock_api::v1::resource::Spec;
 use penstock_api::v1::{Condition, NodeStatus, Resource, Status};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, vpc_of};
 use crate::world::{Row, World};
 
 pub mod board;
@@ -64,6 +65,10 @@ pub const UNREACHABLE: &str = "NodeUnreachable";
 pub const NOT_PRIMARY: &str = "NotPrimary";
 const PENDING: &str = "Pending";
 
+/// Nodes that a status lists: a port's own and those with problems first. The
+/// condition counts all of them.
+const MOST_NODES: usize = 16;
+
 /// A resource as answers show it.
 pub fn show(row: &Row, status: Option<&Status>) -> Resource {
     let mut resource = row.resource.clone();
@@ -110,58 +115,99 @@ pub fn compute(
     plan: &Plan,
     reports: &HashMap<String, Report>,
 ) -> Vec<(String, Status)> {
-    let mut by_resource: HashMap<&str, Vec<(&str, Option<&Report>)>> = HashMap::new();
-    for (node, target) in &plan.nodes {
-        let report = reports.get(node);
-        for name in target.resources.iter().chain([node]) {
-            by_resource.entry(name).or_default().push((node, report));
+    let views: Vec<View<'_>> = plan
+        .nodes
+        .keys()
+        .map(|name| View {
+            name,
+            report: reports.get(name),
+        })
+        .collect();
+    let mut by_vpc: HashMap<&str, Vec<View<'_>>> = HashMap::new();
+    for (view, node) in views.iter().zip(plan.nodes.values()) {
+        for vpc in &node.vpcs {
+            by_vpc.entry(vpc).or_default().push(*view);
         }
     }
     world
         .rows
         .values()
         .map(|row| {
-            let nodes = by_resource.remove(row.name()).unwrap_or_default();
-            (row.name().to_owned(), status(row, plan, &nodes))
+            let nodes = match vpc_of(row.name()) {
+                Some(vpc) => by_vpc.get(vpc).map_or(&[][..], Vec::as_slice),
+                None => views
+                    .binary_search_by(|view| view.name.cmp(row.name()))
+                    .ok()
+                    .and_then(|at| views.get(at..=at))
+                    .unwrap_or(&[]),
+            };
+            (row.name().to_owned(), status(row, plan, nodes))
         })
         .collect()
 }
 
-fn status(row: &Row, plan: &Plan, nodes: &[(&str, Option<&Report>)]) -> Status {
-    let mut shown = Vec::with_capacity(nodes.len());
-    let mut first_problem: Option<(&str, Problem)> = None;
-    let mut unresolved = None;
-    let mut only_unknown = true;
-    for (node, report) in nodes {
-        let problem = problem_on(row, plan, *report);
-        let report = report.cloned().unwrap_or_default();
-        shown.push(NodeStatus {
-            node: (*node).to_owned(),
-            programmed: problem.is_none(),
-            reason: problem
-                .as_ref()
-                .map(|problem| problem.message.clone())
-                .unwrap_or_default(),
-            nic_entries: if *node == row.name() {
-                report.entries.values().sum()
-            } else {
-                report.entries.get(row.name()).copied().unwrap_or(0)
-            },
-            generation: report.generation,
-        });
-        if let Some(problem) = problem {
-            if problem.reason == ATTACHMENT_NOT_FOUND {
-                unresolved = Some(problem.clone());
+/// A node and what is known of it.
+#[derive(Clone, Copy, Debug)]
+struct View<'a> {
+    name: &'a str,
+    report: Option<&'a Report>,
+}
+
+/// What a resource's status says about nodes, added up.
+#[derive(Default)]
+struct Sum<'a> {
+    done: usize,
+    /// The problem to tell, and whose it is.
+    told: Option<(&'a str, Problem)>,
+    unresolved: Option<Problem>,
+    something_wrong: bool,
+    shown: Vec<NodeStatus>,
+    hidden: Vec<View<'a>>,
+}
+
+impl<'a> Sum<'a> {
+    fn add(&mut self, row: &Row, plan: &Plan, view: View<'a>, home: bool) {
+        let problem = problem_on(row, plan, view.report);
+        if problem.is_none() {
+            self.done += 1;
+        }
+        if home || problem.is_some() {
+            if self.shown.len() < MOST_NODES {
+                self.shown.push(node_status(row, view, problem.as_ref()));
             }
-            let unknown = [UNREACHABLE, NOT_PRIMARY, PENDING].contains(&problem.reason);
-            // What is known to be wrong is more interesting than what is not known.
-            if first_problem.is_none() || (only_unknown && !unknown) {
-                first_problem = Some((node, problem));
-            }
-            only_unknown &= unknown;
+        } else if self.hidden.len() < MOST_NODES {
+            self.hidden.push(view);
+        }
+        let Some(problem) = problem else {
+            return;
+        };
+        if problem.reason == ATTACHMENT_NOT_FOUND {
+            self.unresolved = Some(problem.clone());
+        }
+        // What is known to be wrong is more interesting than what is not known.
+        let wrong = ![UNREACHABLE, NOT_PRIMARY, PENDING].contains(&problem.reason);
+        if self.told.is_none() || (wrong && !self.something_wrong) {
+            self.told = Some((view.name, problem));
+        }
+        self.something_wrong |= wrong;
+    }
+}
+
+fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
+    let home = home(row);
+    let mut sum = Sum::default();
+    for view in nodes {
+        sum.add(row, plan, *view, home == Some(short(view.name)));
+    }
+    // Nodes where all is well, as far as there is room.
+    for view in sum.hidden {
+        if sum.shown.len() < MOST_NODES {
+            sum.shown.push(node_status(row, view, None));
         }
     }
-    let resolved = match unresolved {
+    sum.shown.sort_by(|a, b| a.node.cmp(&b.node));
+
+    let resolved = match sum.unresolved {
         None => condition(Type::Resolved, State::True, "Resolved", String::new()),
         Some(problem) => condition(
             Type::Resolved,
@@ -170,53 +216,78 @@ fn status(row: &Row, plan: &Plan, nodes: &[(&str, Option<&Report>)]) -> Status {
             problem.message,
         ),
     };
-    let total = shown.len();
-    let done = shown.iter().filter(|node| node.programmed).count();
-    let programmed = match first_problem {
+    let (done, total) = (sum.done, nodes.len());
+    let programmed =
+        |state, reason: &str, message| condition(Type::Programmed, state, reason, message);
+    let programmed = match sum.told {
         // Which nodes it concerns is not known yet.
-        _ if plan.revision < row.revision => condition(
-            Type::Programmed,
-            State::Unknown,
-            PENDING,
-            "it is not compiled yet".to_owned(),
-        ),
-        None if total == 0 => condition(
-            Type::Programmed,
-            State::True,
-            "NotNeeded",
-            "no node needs it".to_owned(),
-        ),
-        None => condition(
-            Type::Programmed,
-            State::True,
-            "Programmed",
-            summary(row, nodes, total),
-        ),
-        Some((node, problem)) => condition(
-            Type::Programmed,
-            if only_unknown {
-                State::Unknown
-            } else {
+        _ if plan.revision < row.revision => {
+            programmed(State::Unknown, PENDING, "it is not compiled yet".to_owned())
+        }
+        None if total == 0 => programmed(State::True, "NotNeeded", "no node needs it".to_owned()),
+        None => programmed(State::True, "Programmed", summary(row, nodes)),
+        Some((node, problem)) => {
+            let state = if sum.something_wrong {
                 State::False
-            },
-            problem.reason,
-            format!("{done} of {total} nodes; {node}: {}", problem.message),
-        ),
+            } else {
+                State::Unknown
+            };
+            let message = if node == row.name() {
+                problem.message
+            } else {
+                format!("{done} of {total} nodes; {node}: {}", problem.message)
+            };
+            programmed(state, problem.reason, message)
+        }
     };
     Status {
         observed_generation: row.generation(),
         conditions: vec![accepted(), resolved, programmed],
-        nodes: shown,
+        nodes: sum.shown,
     }
 }
 
-fn summary(row: &Row, nodes: &[(&str, Option<&Report>)], total: usize) -> String {
+/// The node that a port is on, by its short name.
+fn home(row: &Row) -> Option<&str> {
+    match &row.resource.spec {
+        Some(Spec::Port(port)) => Some(short(&port.node)),
+        _ => None,
+    }
+}
+
+fn short(node: &str) -> &str {
+    node.strip_prefix("nodes/").unwrap_or(node)
+}
+
+fn node_status(row: &Row, view: View<'_>, problem: Option<&Problem>) -> NodeStatus {
+    let entries = view.report.map_or(0, |report| {
+        if view.name == row.name() {
+            report.entries.values().sum()
+        } else {
+            report.entries.get(row.name()).copied().unwrap_or(0)
+        }
+    });
+    NodeStatus {
+        node: view.name.to_owned(),
+        programmed: problem.is_none(),
+        reason: problem.map_or_else(String::new, |problem| problem.message.clone()),
+        nic_entries: entries,
+        generation: view.report.map_or(0, |report| report.generation),
+    }
+}
+
+fn summary(row: &Row, nodes: &[View<'_>]) -> String {
     match nodes {
-        [(node, Some(report))] if *node == row.name() => format!(
+        [
+            View {
+                name,
+                report: Some(report),
+            },
+        ] if *name == row.name() => format!(
             "{} table updates and {} repairs of drift since the controller started",
             report.writes, report.drift
         ),
-        _ => format!("{total} of {total} nodes"),
+        _ => format!("{0} of {0} nodes", nodes.len()),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::status::{ATTACHMENT_NOT_FOUND, NOT_PRIMARY, Problem, UNREACHABLE};
 pub(super) enum Error {
     #[error(transparent)]
     Dial(#[from] dial::Error),
-    #[error("{address} does not answer GetNode: {status}")]
+    #[error("{address} does not answer GetNode: {}", dial::words(.status))]
     GetNode { address: String, status: Status },
     #[error(
         "the worker at {address} is {found:?}; correct this node's worker_address, or start \
@@ -38,7 +38,7 @@ pub(super) enum Error {
         found: String,
         wanted: String,
     },
-    #[error("{0}")]
+    #[error("the policy stream: {}", dial::words(.0))]
     Policy(Status),
     #[error("worker_address has changed")]
     Moved,
@@ -200,6 +200,8 @@ impl<'a> Session<'a> {
         let mut plans = self.context.plans.clone();
         // The first round compares everything, and so does one per period.
         let mut full = true;
+        // The revision of the node's plan that nothing is left to do for.
+        let mut settled = None;
         let mut next_full = Instant::now();
         loop {
             let plan = Arc::clone(&plans.borrow_and_update());
@@ -210,7 +212,16 @@ impl<'a> Session<'a> {
             if full {
                 next_full = Instant::now() + period;
             }
-            let clean = self.round(&plan, target, full).await?;
+            let clean = if settled == Some(target.revision) && !full {
+                let revision = plan.revision;
+                self.context
+                    .board
+                    .update(self.name, |report| report.revision = revision);
+                true
+            } else {
+                self.round(&plan, target, full).await?
+            };
+            settled = clean.then_some(target.revision);
             let wake = if clean {
                 backoff.reset();
                 next_full
@@ -227,6 +238,7 @@ impl<'a> Session<'a> {
                 }
                 heard = self.link.hear() => {
                     heard.map_err(Error::Policy)?;
+                    settled = None;
                     full = !clean;
                 }
                 Some((device_id, why)) = self.lost.1.recv() => {
@@ -314,7 +326,7 @@ impl<'a> Session<'a> {
                 }
                 // Unknown what was applied: the NIC is opened and read anew.
                 Err(status) => {
-                    let message = format!("NIC {device_id}: {status}");
+                    let message = format!("NIC {device_id}: {}", dial::words(&status));
                     failure.get_or_insert(Problem::new("NicFailed", message));
                 }
             }

@@ -15,6 +15,7 @@ mod diagnostics;
 mod fake;
 mod limits;
 mod nodes;
+mod plans;
 mod property;
 mod read;
 mod restart;

@@ -23,7 +23,7 @@ pub(crate) enum OpenError {
     #[error("the worker has no primary, and does not accept election id {0} either")]
     NoPrimary(Id),
     /// The worker says something else.
-    #[error("{what}: {status}")]
+    #[error("{what}: {}", crate::dial::words(.status))]
     Refused {
         /// What was tried.
         what: &'static str,

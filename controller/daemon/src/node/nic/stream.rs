@@ -48,7 +48,10 @@ impl Watched {
                         break Loss::Broken("the worker closed the P4Runtime stream".to_owned());
                     }
                     Err(status) => {
-                        break Loss::Broken(format!("the P4Runtime stream failed: {status}"));
+                        break Loss::Broken(format!(
+                            "the P4Runtime stream failed: {}",
+                            crate::dial::words(&status)
+                        ));
                     }
                 }
             };

@@ -26,7 +26,7 @@ const RESYNCS: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
     /// The stream is of no more use.
-    #[error("the policy stream failed: {0}")]
+    #[error("the policy stream failed: {}", crate::dial::words(.0))]
     Stream(#[from] Status),
     /// The worker keeps what it had.
     #[error("the worker refuses the policy: {0}")]
