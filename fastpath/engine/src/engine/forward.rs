@@ -4,7 +4,7 @@
 //! changes nothing; [`Plan::execute`] then writes. So a packet that is stopped
 //! is still as it came, for an ICMP error to quote.
 
-use penstock_flow::build::{self, Encap, Template};
+use penstock_flow::build;
 use penstock_flow::packet::{ETHERNET_LEN, Ip, Packet};
 use penstock_flow::{Addr, DropReason, Mac};
 
@@ -14,8 +14,6 @@ use crate::frame::{Frame, Outcome};
 use crate::nic::Hop;
 use crate::nic::exact::NONE;
 
-/// TTL of what the node itself puts on the underlay.
-const OUTER_TTL: u8 = 64;
 /// RFC 3168: congestion experienced.
 const CE: u8 = 3;
 
@@ -37,7 +35,9 @@ enum Way {
     },
     Tunnel {
         device_port: u32,
-        encap: Encap,
+        /// The next hop's slot, where the outer headers are prepared.
+        slot: u32,
+        dst_mac: Mac,
     },
 }
 
@@ -69,11 +69,9 @@ pub(super) fn plan(
     ip: &Ip,
     id: u32,
 ) -> Result<Plan, Blocked> {
-    let nexthop = nic
-        .tables
-        .nexthop
-        .get(&id)
-        .ok_or(Blocked::Other(DropReason::NoRoute))?;
+    let no_route = Blocked::Other(DropReason::NoRoute);
+    let slot = nic.tables.nexthop.find(&id).ok_or(no_route)?;
+    let (_, nexthop) = nic.tables.nexthop.at(slot).ok_or(no_route)?;
     let routed = arrival.routed(packet);
     if routed && ip.ttl <= 1 {
         return Err(Blocked::Other(DropReason::TtlExceeded));
@@ -95,13 +93,11 @@ pub(super) fn plan(
             }
         }
         Hop::ToVtep {
-            src_vtep,
             dst_vtep,
-            src_mac,
             dst_mac,
-            vni,
             mtu,
             device_port,
+            ..
         } => {
             if arrival.wire {
                 return Err(Blocked::Other(DropReason::Reflected));
@@ -128,15 +124,11 @@ pub(super) fn plan(
             if frame.start() < overhead {
                 return Err(Blocked::Other(DropReason::NoHeadroom));
             }
-            let encap = Encap {
-                src_mac,
+            Way::Tunnel {
+                device_port,
+                slot,
                 dst_mac,
-                src: src_vtep,
-                dst: dst_vtep,
-                vni,
-                ttl: OUTER_TTL,
-            };
-            Way::Tunnel { device_port, encap }
+            }
         }
         Hop::ToFrontEnd { .. } => return Err(Blocked::Other(DropReason::NoRoute)),
     };
@@ -152,6 +144,7 @@ impl Plan {
     /// Rewrites the frame and sends it. `sport` is the outer source port.
     pub(super) fn execute(
         &self,
+        nic: &Nic,
         frame: &mut Frame<'_>,
         packet: &Packet,
         ip: &Ip,
@@ -175,15 +168,29 @@ impl Plan {
                 tag(frame, vlan)?;
                 Ok(Outcome::Send { device_port })
             }
-            Way::Tunnel { device_port, encap } => {
+            Way::Tunnel {
+                device_port,
+                slot,
+                dst_mac,
+            } => {
+                let template = nic
+                    .tables
+                    .nexthop
+                    .at(slot)
+                    .and_then(|(_, nexthop)| nexthop.outer.as_ref())
+                    .ok_or(DropReason::NoRoute)?;
                 build::set_macs(frame.data_mut(), packet.dst_mac, src);
-                let template = Template::new(&encap).map_err(|_| DropReason::NoRoute)?;
                 frame
                     .prepend(template.len())
                     .map_err(|_| DropReason::NoHeadroom)?;
+                let data = frame.data_mut();
                 template
-                    .write(frame.data_mut(), sport, ip.tos)
+                    .write(data, sport, ip.tos)
                     .map_err(|_| DropReason::Oversized)?;
+                // The neighbour's of now: the template may be older.
+                if let Some(to) = data.first_chunk_mut() {
+                    *to = dst_mac.0;
+                }
                 Ok(Outcome::Send { device_port })
             }
         }

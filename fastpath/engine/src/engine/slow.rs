@@ -95,7 +95,8 @@ impl Engine {
             self.offer(arrival, handles);
         }
         self.counters.slow.add(arrival.bytes);
-        plan.execute(frame, packet, ip, sport)
+        let nic = self.nics.get(arrival.nic).ok_or(DropReason::NoRoute)?;
+        plan.execute(nic, frame, packet, ip, sport)
     }
 
     /// The packet's local ends: its sender and its receiver. Refused where it

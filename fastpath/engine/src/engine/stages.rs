@@ -13,6 +13,7 @@ use super::{Engine, control, forward};
 use crate::frame::{Frame, Outcome};
 use crate::nic::flow::FlowKey;
 use crate::nic::ranked::Fields;
+use crate::nic::tables::Source;
 use crate::nic::{AclAction, FenceAction, FlowAction};
 
 /// The direction field of `acl`.
@@ -76,7 +77,7 @@ impl Engine {
         if let L4::Dhcp(_) = ip.l4_kind {
             return Err(DropReason::UnhandledControl);
         }
-        let source = (ingress, packet.src_mac, ip.tuple.src);
+        let source = Source::new(ingress, packet.src_mac, ip.tuple.src);
         if this.tables.spoof_guard.find(&source).is_none() {
             return Err(DropReason::Spoofed);
         }
@@ -160,7 +161,7 @@ impl Engine {
                 }
                 self.counters.nic.add(arrival.bytes);
                 let sport = source_port(self.hash.flow(arrival.vni, &ip.tuple));
-                plan.execute(frame, packet, ip, sport)
+                plan.execute(this, frame, packet, ip, sport)
             }
         }
     }

@@ -64,6 +64,7 @@ impl<K: Hash + Eq + Copy, V> Exact<K, V> {
         self.slots.len() as u32
     }
 
+    #[inline]
     fn bucket(&self, key: &K) -> usize {
         let h = self.hash.hash_one(key);
         // The high half is the better mixed one.
@@ -71,6 +72,7 @@ impl<K: Hash + Eq + Copy, V> Exact<K, V> {
     }
 
     /// The slot of `key`.
+    #[inline]
     pub(crate) fn find(&self, key: &K) -> Option<u32> {
         let mut at = *self.heads.get(self.bucket(key))?;
         while let Some(slot) = self.slots.get(at as usize) {
@@ -92,6 +94,7 @@ impl<K: Hash + Eq + Copy, V> Exact<K, V> {
     }
 
     /// What is in a slot.
+    #[inline]
     pub(crate) fn at(&self, slot: u32) -> Option<(&K, &V)> {
         self.slots
             .get(slot as usize)?
@@ -100,6 +103,7 @@ impl<K: Hash + Eq + Copy, V> Exact<K, V> {
             .map(|(k, v)| (k, v))
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, slot: u32) -> Option<&mut V> {
         self.slots
             .get_mut(slot as usize)?

@@ -4,6 +4,8 @@
 //! out. An entry of an older policy generation is no answer; its packet is
 //! asked about.
 
+use core::hash::{Hash, Hasher};
+
 use penstock_flow::Tuple;
 use penstock_flow::conntrack::Handle;
 use penstock_rules::model::{PortId, Vni};
@@ -13,12 +15,24 @@ use super::{FlowAction, FlowEntry};
 use crate::counters::Traffic;
 
 /// What a `flow` entry matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowKey {
     /// The sending port; 0: the wire.
     pub(crate) ingress: PortId,
     pub(crate) vni: Vni,
     pub(crate) tuple: Tuple,
+}
+
+impl Hash for FlowKey {
+    /// Whole words: it is on every packet's way.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let t = &self.tuple;
+        state.write_u64(u64::from(self.ingress) << 32 | u64::from(self.vni));
+        state.write_u64(u64::from(t.proto) << 32 | u64::from(t.sport) << 16 | u64::from(t.dport));
+        state.write_u128(t.src.0);
+        state.write_u128(t.dst.0);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

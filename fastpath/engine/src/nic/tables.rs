@@ -1,5 +1,8 @@
 //! One NIC's tables together, and how they are written.
 
+use core::hash::{Hash, Hasher};
+
+use penstock_flow::build::{Encap, Template};
 use penstock_flow::{Addr, Mac};
 use penstock_rules::model::{PortId, Vni};
 
@@ -14,12 +17,17 @@ use super::{
     AclAction, AclKey, Capacities, Entry, FenceAction, FenceKey, Hop, Op, Table, TableError, Update,
 };
 
+/// TTL of what the node itself puts on the underlay.
+const OUTER_TTL: u8 = 64;
+
 /// A next hop, with what the engine adds to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nexthop {
     pub(crate) hop: Hop,
     /// The neighbour whose MAC it uses; `NONE`: its own fields have it all.
     pub(crate) neighbour: u32,
+    /// The outer headers, where it is a tunnel.
+    pub(crate) outer: Option<Template>,
     /// What the way has said it carries, and until when that is believed.
     pub(crate) path: Option<PathMtu>,
 }
@@ -33,11 +41,61 @@ pub(crate) struct PathMtu {
 
 impl Nexthop {
     fn new(hop: Hop) -> Self {
+        let outer = match hop {
+            Hop::ToVtep {
+                src_vtep,
+                dst_vtep,
+                src_mac,
+                dst_mac,
+                vni,
+                ..
+            } => Template::new(&Encap {
+                src_mac,
+                dst_mac,
+                src: src_vtep,
+                dst: dst_vtep,
+                vni,
+                ttl: OUTER_TTL,
+            })
+            .ok(),
+            Hop::ToPort { .. } | Hop::ToFrontEnd { .. } => None,
+        };
         Self {
             hop,
             neighbour: NONE,
+            outer,
             path: None,
         }
+    }
+}
+
+/// What a `spoof_guard` entry matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    port_id: PortId,
+    mac: Mac,
+    ip: Addr,
+}
+
+impl Source {
+    pub(crate) fn new(port_id: PortId, mac: Mac, ip: Addr) -> Self {
+        Self { port_id, mac, ip }
+    }
+
+    fn entry(&self) -> Entry {
+        let Self { port_id, mac, ip } = *self;
+        Entry::SpoofGuard { port_id, mac, ip }
+    }
+}
+
+impl Hash for Source {
+    /// Whole words: it is on every packet's way.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b, c, d, e, f] = self.mac.0;
+        state.write_u64(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        state.write_u64(u64::from(self.port_id));
+        state.write_u128(self.ip.0);
     }
 }
 
@@ -47,7 +105,7 @@ pub(crate) struct Tables {
     pub(crate) vport: Exact<(u32, u16), (PortId, Vni)>,
     /// (source, destination, VNI on the wire) to VPC.
     pub(crate) underlay: Exact<(Addr, Addr, Vni), Vni>,
-    pub(crate) spoof_guard: Exact<(PortId, Mac, Addr), ()>,
+    pub(crate) spoof_guard: Exact<Source, ()>,
     pub(crate) fence: Ranked<FenceKey, FenceAction>,
     pub(crate) flow: Flows,
     pub(crate) acl: Ranked<AclKey, AclAction>,
@@ -140,9 +198,7 @@ impl Tables {
             Table::SpoofGuard => self
                 .spoof_guard
                 .iter()
-                .for_each(|(&(port_id, mac, ip), ())| {
-                    f(&Entry::SpoofGuard { port_id, mac, ip }, None);
-                }),
+                .for_each(|(source, ())| f(&source.entry(), None)),
             Table::Fence => self
                 .fence
                 .iter()
@@ -216,9 +272,10 @@ impl Tables {
                 .underlay
                 .insert((src_vtep, dst_vtep, vni), decap_vni)
                 .map(drop),
-            Entry::SpoofGuard { port_id, mac, ip } => {
-                self.spoof_guard.insert((port_id, mac, ip), ()).map(drop)
-            }
+            Entry::SpoofGuard { port_id, mac, ip } => self
+                .spoof_guard
+                .insert(Source::new(port_id, mac, ip), ())
+                .map(drop),
             Entry::Fence {
                 key,
                 priority,
@@ -254,9 +311,10 @@ impl Tables {
                 vni,
                 decap_vni,
             } => set(self.underlay.get_mut(&(src_vtep, dst_vtep, vni)), decap_vni),
-            Entry::SpoofGuard { port_id, mac, ip } => {
-                self.spoof_guard.find(&(port_id, mac, ip)).is_some()
-            }
+            Entry::SpoofGuard { port_id, mac, ip } => self
+                .spoof_guard
+                .find(&Source::new(port_id, mac, ip))
+                .is_some(),
             Entry::Fence {
                 key,
                 priority,
@@ -283,9 +341,10 @@ impl Tables {
                 vni,
                 ..
             } => self.underlay.remove(&(src_vtep, dst_vtep, vni)).is_some(),
-            Entry::SpoofGuard { port_id, mac, ip } => {
-                self.spoof_guard.remove(&(port_id, mac, ip)).is_some()
-            }
+            Entry::SpoofGuard { port_id, mac, ip } => self
+                .spoof_guard
+                .remove(&Source::new(port_id, mac, ip))
+                .is_some(),
             Entry::Fence { key, priority, .. } => self.fence.remove(&key, priority),
             Entry::Acl { key, priority, .. } => self.acl.remove(&key, priority),
             Entry::Mapping { vni, dst, .. } => self.mapping.remove(vni, dst),
