@@ -49,7 +49,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
-            answer: Duration::from_secs(15),
+            answer: Duration::from_secs(30),
             period: Duration::from_secs(30),
             first_pause: Duration::from_millis(200),
             longest_pause: Duration::from_secs(15),

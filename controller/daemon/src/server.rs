@@ -24,7 +24,7 @@ use crate::store::{self, Store};
 use crate::world::LoadError;
 
 /// After the signal, calls in progress have so long to end.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Why the controller does not run.
 #[derive(Debug, thiserror::Error)]
