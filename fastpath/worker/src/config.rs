@@ -10,6 +10,7 @@ mod pattern;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use args::Args;
 pub use file::File;
@@ -34,6 +35,9 @@ pub struct Config {
     pub lcores: u32,
     /// The processor that the forwarding thread is bound to; `None`: to none.
     pub cpu: Option<u16>,
+    /// How long the forwarding thread sleeps between two looks after a second without
+    /// packets.
+    pub longest_sleep: Duration,
     /// Connections that the slow path tracks.
     pub max_connections: u32,
     /// Entries of each NIC's flow table.
@@ -166,6 +170,7 @@ impl Config {
             tls,
             lcores,
             cpu,
+            longest_sleep_us,
             max_connections,
             flow_capacity,
             eal,
@@ -206,6 +211,7 @@ impl Config {
                 "this version forwards on exactly one lcore; set 1 or leave it out",
             );
         }
+        check_range("longest_sleep_us", longest_sleep_us, 0, 10_000)?;
         check_range("max_connections", max_connections, 2, 1 << 26)?;
         check_range("flow_capacity", flow_capacity, 2, 1 << 26)?;
         let eal = check_eal(eal)?;
@@ -220,6 +226,7 @@ impl Config {
             tls,
             lcores,
             cpu,
+            longest_sleep: Duration::from_micros(longest_sleep_us.into()),
             max_connections,
             flow_capacity,
             eal,

@@ -15,6 +15,7 @@ mod queries;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dpdk::Mempool;
 use penstock_engine::{Engine, Outbox, Retired};
@@ -43,6 +44,8 @@ pub struct Core {
     pub engine: Engine,
     /// The clock that the engine's times are of.
     pub clock: Clock,
+    /// Between two looks for packets after a second without any; zero: never sleeps.
+    pub longest_sleep: Duration,
     outbox: Outbox,
     /// For frames that the engine originates; `None` without DPDK.
     pool: Option<Mempool>,
@@ -71,6 +74,7 @@ impl Core {
         let core = Self {
             engine,
             clock,
+            longest_sleep: Duration::from_millis(1),
             outbox: Outbox::new(),
             pool,
             wire: Wire::new(max_device_ports),
@@ -120,7 +124,7 @@ impl Core {
 
 /// Polls until a job says stop. Returns what it owned, to be dropped elsewhere.
 pub fn run(mut core: Core, mut mailbox: Receiver<Core>) -> Core {
-    let mut idle = Idle::new(core.clock.now());
+    let mut idle = Idle::new(core.clock.now(), core.longest_sleep);
     let mut next_tick = 0;
     while !core.stop {
         let jobs = mailbox.run(&mut core, JOBS);

@@ -25,6 +25,10 @@ pub struct File {
     pub lcores: u32,
     /// The processor that the forwarding thread is bound to.
     pub cpu: Option<u16>,
+    /// Microseconds between two looks for packets after a second without any; 0: never
+    /// sleep.
+    #[serde(default = "default_sleep")]
+    pub longest_sleep_us: u32,
     /// Tracked connections.
     #[serde(default = "default_connections")]
     pub max_connections: u32,
@@ -125,6 +129,10 @@ fn default_listen() -> SocketAddr {
 
 const fn one() -> u32 {
     1
+}
+
+const fn default_sleep() -> u32 {
+    1000
 }
 
 const fn default_connections() -> u32 {

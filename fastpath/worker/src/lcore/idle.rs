@@ -1,29 +1,34 @@
 //! What a polling thread does when nothing arrives.
 //!
-//! It polls on for a while, because the next packet of a busy exchange is near,
-//! and then sleeps between two looks. The shortest sleep that Linux gives lasts
-//! as long as the thread's timer slack, 50 us: that is the latency the first
-//! packet after a pause pays, in exchange for a CPU that is nearly free.
+//! It polls on for a while, because the next packet of a busy exchange is near; then it
+//! sleeps between two looks: briefly at first, for as long as the operator allows after a
+//! second of silence. The shortest sleep that Linux gives lasts as long as the thread's
+//! timer slack, 50 us. So the first packet after a pause waits up to 55 us, after a long one
+//! up to the longest sleep, in exchange for a processor that is nearly free: each look
+//! costs some 20 us of it, most of them the kernel's.
 
 use std::time::Duration;
 
 /// Polled without sleeping after the last packet.
 const SPIN: u64 = 100_000;
-/// After this long without any, sleeps are longer.
+/// After this long without any, sleeps are as long as allowed.
 const DOZE: u64 = 1_000_000_000;
-/// Rounded up by the timer slack to about 55 us.
+/// Rounded up by the timer slack.
 const NAP: Duration = Duration::from_nanos(1);
-/// About 250 us.
-const LONG_NAP: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub(super) struct Idle {
     last_work: u64,
+    longest: Duration,
 }
 
 impl Idle {
-    pub(super) fn new(now: u64) -> Self {
-        Self { last_work: now }
+    /// With a `longest` of zero it never sleeps.
+    pub(super) fn new(now: u64, longest: Duration) -> Self {
+        Self {
+            last_work: now,
+            longest,
+        }
     }
 
     pub(super) fn rest(&mut self, now: u64, worked: bool) {
@@ -31,10 +36,35 @@ impl Idle {
             self.last_work = now;
             return;
         }
-        match now.saturating_sub(self.last_work) {
-            0..SPIN => std::hint::spin_loop(),
-            SPIN..DOZE => std::thread::sleep(NAP),
-            _ => std::thread::sleep(LONG_NAP),
+        match self.pause(now) {
+            Some(pause) => std::thread::sleep(pause),
+            None => std::hint::spin_loop(),
         }
+    }
+
+    fn pause(&self, now: u64) -> Option<Duration> {
+        let pause = match now.saturating_sub(self.last_work) {
+            0..SPIN => return None,
+            SPIN..DOZE => NAP.min(self.longest),
+            _ => self.longest,
+        };
+        (!pause.is_zero()).then_some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_grow_with_silence_up_to_what_is_allowed() {
+        let millisecond = Duration::from_millis(1);
+        let idle = Idle::new(1000, millisecond);
+        assert_eq!(idle.pause(1000), None);
+        assert_eq!(idle.pause(1000 + SPIN), Some(NAP));
+        assert_eq!(idle.pause(1000 + DOZE), Some(millisecond));
+        assert_eq!(idle.pause(0), None, "a clock that stands still");
+        let awake = Idle::new(0, Duration::ZERO);
+        assert_eq!((awake.pause(SPIN), awake.pause(DOZE)), (None, None));
     }
 }

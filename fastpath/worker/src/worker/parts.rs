@@ -122,5 +122,7 @@ fn core(config: &Config, pool: Option<::dpdk::Mempool>) -> (Core, Attic) {
         max_device_ports: DEVICE_PORTS,
         ..EngineConfig::default()
     });
-    Core::new(engine, Clock::start(), pool, DEVICE_PORTS)
+    let (mut core, attic) = Core::new(engine, Clock::start(), pool, DEVICE_PORTS);
+    core.longest_sleep = config.longest_sleep;
+    (core, attic)
 }

@@ -80,7 +80,7 @@ impl Node {
         let _ = std::fs::remove_file(&ready);
         let child = self
             .ns
-            .command(env!("CARGO_BIN_EXE_penstock-worker"))
+            .command(&program())
             .arg("--config")
             .arg(&config)
             .arg("--ready-file")
@@ -216,6 +216,28 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Sends so many bytes one way; says how fast, for people.
+    pub(crate) fn carries(&mut self, what: &str, bytes: usize) {
+        let mut far = self.far.try_clone().expect("a second handle");
+        let begin = Instant::now();
+        let reader = std::thread::spawn(move || {
+            let (mut left, mut buffer) = (bytes, vec![0; 1 << 16]);
+            while left > 0 {
+                let most = left.min(buffer.len());
+                let n = far.read(&mut buffer[..most]).expect("no stall");
+                assert!(n > 0, "closed with {left} bytes to come");
+                left -= n;
+            }
+        });
+        self.near.set_write_timeout(Some(SOON)).expect("a timeout");
+        self.near.write_all(&vec![7; bytes]).expect("writes");
+        reader.join().expect("reads all");
+        let rate = bytes as f64 / begin.elapsed().as_secs_f64() / 1e6;
+        eprintln!("{what}: {rate:.0} MB/s");
+    }
+}
+
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while Instant::now() < end {
@@ -225,6 +247,12 @@ pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         sleep(Duration::from_millis(100));
     }
     panic!("waited in vain until {what}");
+}
+
+/// The worker under test: another build of it by PENSTOCK_WORKER.
+fn program() -> String {
+    let built = env!("CARGO_BIN_EXE_penstock-worker").to_owned();
+    std::env::var("PENSTOCK_WORKER").unwrap_or(built)
 }
 
 fn wait_for(ready: &Path) -> SocketAddr {

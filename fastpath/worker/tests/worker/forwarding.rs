@@ -114,6 +114,8 @@ fn policy_decides_between_two_workloads_of_a_node() {
     };
     assert!(rows.iter().filter(counted).count() >= 2, "{rows:?}");
 
+    web.carries("on one node", 20_000_000);
+
     // A change that closes it cuts what is open.
     bed.change(2, 1, vec![allow("ping", ICMP, &[])]);
     assert!(!web.passes(4), "revoked");
@@ -213,6 +215,7 @@ fn two_nodes_carry_a_vpc_between_them() {
     for _ in 0..20 {
         assert!(web.passes(10_000));
     }
+    web.carries("over VXLAN", 20_000_000);
     assert!(a.connect(&b, 9090).is_none(), "no rule");
     for (node, port) in [(&nodes[0], 1), (&nodes[1], 2)] {
         let flows = node.control(move |mut c| async move { c.flows(port).await });
@@ -236,5 +239,5 @@ fn an_idle_worker_leaves_the_processor_alone() {
     let used = bed.node.cpu_time().saturating_sub(before);
     eprintln!("idle worker: {used:?} of processor time in 2 s");
     // Unoptimised code on a shared machine; a thread that spins uses 2 s.
-    assert!(used < Duration::from_millis(700), "{used:?} in 2 s");
+    assert!(used < Duration::from_millis(300), "{used:?} in 2 s");
 }
