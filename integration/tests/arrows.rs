@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// A crate may use only crates of lower floors.
 const FLOORS: &[(u32, &[&str])] = &[
-    (0, &["dpdk-sys"]),
+    (0, &["dpdk-sys", "penstock-identity"]),
     (1, &["penstock-flow", "p4runtime", "dpdk"]),
     (2, &["penstock-rules"]),
     (
@@ -98,7 +98,8 @@ fn arrows_point_down() {
         arrows.keys()
     );
     for (from, to) in &arrows {
-        for to in to {
+        // A crate's tests may use more of it than it gives by default.
+        for to in to.iter().filter(|to| *to != from) {
             assert!(
                 floor(to) < floor(from),
                 "{from} (floor {}) uses {to} (floor {})",
