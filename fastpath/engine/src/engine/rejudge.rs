@@ -68,8 +68,10 @@ impl Engine {
         let generation = self.policies.generation();
         let port = entry.key().port();
         if self.ports.find(&port).is_none() || self.policies.port(port).is_none() {
+            // Its own only: the port may have moved, and the other end's
+            // connection goes on with it.
             self.counters.connections.orphaned += 1;
-            self.cut(handle);
+            self.forget(handle);
             return Err(DropReason::PortNotReady);
         }
         let c = entry.value;

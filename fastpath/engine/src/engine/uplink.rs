@@ -33,9 +33,7 @@ impl Nic {
         frame: &mut Frame<'_>,
         packet: &Packet,
     ) -> Result<Outcome, DropReason> {
-        if let Some((addr, mac)) = announced(packet)
-            && addr != self.config.vtep
-        {
+        if let Some((addr, mac)) = announced(packet) {
             self.neighbours.learn(now, addr, mac);
         }
         let (target, question) = match &packet.kind {
@@ -145,9 +143,7 @@ impl Nic {
 
     /// What another lcore has received for all: learns, answers nothing.
     pub(super) fn observe(&mut self, now: u64, packet: &Packet) {
-        if let Some((addr, mac)) = announced(packet)
-            && addr != self.config.vtep
-        {
+        if let Some((addr, mac)) = announced(packet) {
             self.neighbours.learn(now, addr, mac);
         }
     }

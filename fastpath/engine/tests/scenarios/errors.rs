@@ -215,6 +215,19 @@ fn an_error_goes_only_to_whoever_sent_the_packet() {
 }
 
 #[test]
+fn nobody_gets_an_error_about_what_another_has_sent() {
+    let mut bed = Bed::new();
+    let talk = Talk::new("a", "c");
+    talk.udp(&mut bed, false);
+    let own = talk.udp(&mut bed, true).frame().to_vec();
+    let error = unreachable(&bed, "c", bed.place("a").ip(false), &own);
+    assert_eq!(
+        bed.send("c", &error).reason(),
+        Some(DropReason::UnrelatedError)
+    );
+}
+
+#[test]
 fn fragments_and_dhcp_say_why_they_are_not_carried() {
     let mut bed = Bed::with(config(), Capacities { ..capacities() });
     let talk = Talk::new("a", "c");

@@ -162,6 +162,13 @@ fn announcements_are_taken_in_silence_and_lies_are_not() {
     let own = a.ip(false);
     let gratuitous = arp(&a, a.mac, own, own);
     assert_eq!(bed.send("a", &gratuitous), Fate::Consumed);
+    let mut disguised = gratuitous.clone();
+    disguised[6..12].copy_from_slice(&c.mac.0);
+    assert_eq!(
+        bed.send("a", &disguised).reason(),
+        Some(DropReason::SpoofedNeighbour),
+        "its Ethernet source is another's"
+    );
     let lie = arp(&a, a.mac, c.ip(false), c.ip(false));
     assert_eq!(
         bed.send("a", &lie).reason(),

@@ -1,13 +1,14 @@
 //! Policy on first packets, and what its changes do to what is open.
 
+use penstock_engine::nic::{Entry, Hop, Op};
 use penstock_engine::record::Event;
-use penstock_flow::DropReason;
 use penstock_flow::tuple::proto;
+use penstock_flow::{DropReason, Mac, Prefix};
 use penstock_rules::model::{Direction, Policy};
 
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, DEVICE, GROUP, group, rule};
-use crate::bed::{Bed, Fate};
+use crate::bed::world::{BLUE, DEVICE, GROUP, UPLINK, group, rule, uplink_mac, vtep};
+use crate::bed::{Bed, Fate, SECOND, capacities, config};
 
 /// Ports of the group are closed both ways but for TCP 80 in at `ingress` and
 /// TCP 80 out at `egress`.
@@ -42,6 +43,19 @@ fn join(policy: &mut Policy, ids: &[u32]) {
         } else {
             vec![]
         };
+    }
+}
+
+/// From `node` to the other one.
+fn remote_hop(node: usize) -> Hop {
+    Hop::ToVtep {
+        src_vtep: vtep(node),
+        dst_vtep: vtep(1 - node),
+        src_mac: uplink_mac(node),
+        dst_mac: Mac::default(),
+        vni: BLUE,
+        mtu: 1450,
+        device_port: UPLINK,
     }
 }
 
@@ -231,6 +245,146 @@ fn a_port_that_goes_takes_its_connections_along() {
     assert_eq!((c.connections.live, c.connections.orphaned), (1, 1));
     assert_eq!(c.offload.live, 1);
     assert_eq!(bed.counters(1).connections.live, 2, "not its port");
+}
+
+#[test]
+fn one_end_judged_again_does_not_speak_for_the_other() {
+    // The walk takes one connection a tick; a's comes first.
+    let config = penstock_engine::Config {
+        sweep_slice: 1,
+        ..config()
+    };
+    for ticks in 0..3 {
+        let mut bed = Bed::with(config.clone(), capacities());
+        // Let the walk of the first policy end.
+        for _ in 0..256 {
+            bed.tick();
+        }
+        let talk = Talk::new("a", "b");
+        talk.open(&mut bed);
+        web(&mut bed, &["b"], false, true);
+        for _ in 0..ticks {
+            bed.tick();
+        }
+        assert!(talk.data(&mut bed, false).reason().is_some(), "{ticks}");
+    }
+}
+
+#[test]
+fn a_port_that_is_unbound_loses_its_connections_without_a_policy_change() {
+    let mut bed = Bed::new();
+    Talk::new("a", "c").open(&mut bed);
+    let a = bed.place("a");
+    let vport = Entry::Vport {
+        device_port: a.device_port(),
+        vlan: 0,
+        port_id: a.id,
+        vni: BLUE,
+    };
+    bed.write(0, Op::Delete, vport);
+    for _ in 0..5 {
+        bed.tick();
+    }
+    assert_eq!(bed.counters(0).connections.live, 0);
+    assert_eq!(bed.counters(0).offload.live, 0);
+}
+
+/// b goes from node 0, where a is, to node 1, and a's connection goes with it.
+#[test]
+fn a_connection_survives_the_move_of_its_other_end() {
+    let mut bed = Bed::with(
+        penstock_engine::Config {
+            recovery: 3600 * SECOND,
+            ..config()
+        },
+        capacities(),
+    );
+    let talk = Talk::new("a", "b");
+    talk.open(&mut bed);
+    talk.data(&mut bed, false);
+    let b = bed.place("b");
+    let vport = Entry::Vport {
+        device_port: b.device_port(),
+        vlan: b.vlan,
+        port_id: b.id,
+        vni: BLUE,
+    };
+    let to_port = Hop::ToPort {
+        device_port: b.device_port(),
+        vlan: b.vlan,
+        dst_mac: b.mac,
+    };
+    // One write moves it on the node it leaves.
+    let remote = remote_hop(0);
+    bed.write(
+        0,
+        Op::Modify,
+        Entry::Nexthop {
+            id: b.id,
+            hop: remote,
+        },
+    );
+    bed.write(0, Op::Delete, vport);
+    bed.write(1, Op::Insert, vport);
+    bed.write(
+        1,
+        Op::Insert,
+        Entry::Nexthop {
+            id: b.id,
+            hop: to_port,
+        },
+    );
+    for ip in &b.ips {
+        let (vni, dst) = (BLUE, Prefix::new(*ip, 128).expect("a host"));
+        bed.write(
+            1,
+            Op::Modify,
+            Entry::Mapping {
+                vni,
+                dst,
+                nexthop: b.id,
+            },
+        );
+        bed.write(
+            1,
+            Op::Insert,
+            Entry::SpoofGuard {
+                port_id: b.id,
+                mac: b.mac,
+                ip: *ip,
+            },
+        );
+    }
+    let moved = bed.nodes[0].policy.ports[&b.id].clone();
+    bed.change(|node, policy| {
+        if node == 0 {
+            policy.ports.remove(&b.id);
+        } else {
+            policy.ports.insert(b.id, moved.clone());
+        }
+    });
+    for place in &mut bed.places {
+        if place.name == "b" {
+            place.node = 1;
+        }
+    }
+    for _ in 0..5 {
+        bed.tick();
+    }
+    assert_eq!(bed.counters(0).connections.live, 1, "a's");
+    for i in 0..10 {
+        let back = i % 2 == 0;
+        let fate = talk.data(&mut bed, back);
+        assert_eq!(fate.at(), if back { "a" } else { "b" }, "{fate:?}");
+    }
+    assert_eq!(bed.counters(1).connections.adopted, 1);
+    let mut ingress = Vec::new();
+    bed.nodes[0]
+        .engine
+        .visit_flow_entries(bed.now, DEVICE, &mut |e| ingress.push(e.ingress));
+    ingress.sort_unstable();
+    assert_eq!(ingress, [0, bed.place("a").id], "the wire answers now");
+    assert_eq!(bed.counters(0).connections.opened, 2, "none anew");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is taken from the wire, and from ports that lie.
 
 use penstock_engine::nic::{Entry, Op};
+use penstock_engine::{Frame, Outcome};
 use penstock_flow::build::{Encap, Template};
 use penstock_flow::{Addr, DropReason, Mac, Prefix};
 
@@ -359,5 +360,46 @@ fn udp_to_roces_port_is_roce_or_nothing() {
     ] {
         let fate = bed.send("a", &frame);
         assert_eq!(fate.reason(), want, "{fate:?}");
+    }
+}
+
+#[test]
+fn a_mapping_into_another_vpc_leads_nowhere() {
+    let mut bed = Bed::new();
+    let x = bed.place("x");
+    let mapping = Entry::Mapping {
+        vni: BLUE,
+        dst: Prefix::new(addr_of(&bed, "c"), 128).expect("a host"),
+        nexthop: x.id,
+    };
+    bed.write(0, Op::Modify, mapping);
+    let fate = Talk::new("a", "c").syn(&mut bed);
+    assert_eq!(fate.reason(), Some(DropReason::NoRoute));
+}
+
+#[test]
+fn without_headroom_nothing_is_begun() {
+    let mut bed = Bed::new();
+    let bytes = build(&syn(&bed), 0);
+    let port = bed.place("a").device_port();
+    for (room, want) in [
+        (49, Outcome::Drop(DropReason::NoHeadroom)),
+        (
+            50,
+            Outcome::Send {
+                device_port: UPLINK,
+            },
+        ),
+    ] {
+        let mut buffer = vec![0; room + bytes.len()];
+        buffer[room..].copy_from_slice(&bytes);
+        let mut frame = Frame::new(&mut buffer, room, bytes.len()).expect("fits");
+        let node = &mut bed.nodes[0];
+        let outcome = node
+            .engine
+            .process(bed.now, port, &mut frame, &mut node.outbox);
+        assert_eq!(outcome, want);
+        let opened = u64::from(room == 50);
+        assert_eq!(bed.counters(0).connections.opened, opened);
     }
 }
