@@ -77,6 +77,8 @@ pub struct Eal {
 pub struct Attachments {
     /// An interface's name must match one of these.
     pub allow: Vec<Pattern>,
+    /// Nothing that a workload sends reaches the host's own network stack.
+    pub shield: bool,
 }
 
 impl Attachments {
@@ -301,7 +303,11 @@ fn check_eal(eal: file::Eal) -> Result<Eal, ConfigError> {
 }
 
 fn check_attachments(attachments: file::Attachments) -> Result<Attachments, ConfigError> {
-    let file::Attachments { driver, allow } = attachments;
+    let file::Attachments {
+        driver,
+        allow,
+        shield,
+    } = attachments;
     if driver != "af_packet" {
         return refuse(
             "attachments.driver",
@@ -320,7 +326,10 @@ fn check_attachments(attachments: file::Attachments) -> Result<Attachments, Conf
         };
         patterns.push(pattern);
     }
-    Ok(Attachments { allow: patterns })
+    Ok(Attachments {
+        allow: patterns,
+        shield,
+    })
 }
 
 fn check_nics(nics: Vec<file::Nic>) -> Result<Vec<Nic>, ConfigError> {

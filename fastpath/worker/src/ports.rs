@@ -12,6 +12,7 @@ pub mod dpdk;
 mod links;
 pub mod memory;
 mod numbers;
+mod shield;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +25,18 @@ pub use numbers::{FIRST_ATTACHMENT, Numbers};
 
 use crate::config::Uplink;
 use crate::lcore::Queues;
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The underlay. The host may have its own use of the interface.
+    Uplink,
+    /// A workload. With `shield`, nothing that it sends reaches the host's own stack.
+    Workload {
+        /// Whether to see to it.
+        shield: bool,
+    },
+}
 
 /// Where frames come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +105,17 @@ pub enum PortError {
         /// What the kernel says.
         reason: String,
     },
+    /// The host cannot be kept out of it.
+    #[error(
+        "interface {interface}: its frames cannot be kept from the host's own stack: {reason}; \
+         load the kernel module cls_bpf, or set attachments.shield = false and filter yourself"
+    )]
+    Shield {
+        /// Which.
+        interface: String,
+        /// What the kernel says.
+        reason: String,
+    },
     /// Its frames do not fit.
     #[error("interface {interface} has MTU {mtu}; buffers carry at most {most}: lower it")]
     Mtu {
@@ -126,11 +150,20 @@ pub trait Backend: Send + Sync + fmt::Debug {
     async fn link(&self, interface: &str) -> Result<Option<Link>, PortError>;
 
     /// Opens a port under a number that is not open.
-    async fn open(&self, device_port: u32, source: &Source) -> Result<Opened, PortError>;
+    async fn open(
+        &self,
+        device_port: u32,
+        source: &Source,
+        purpose: Purpose,
+    ) -> Result<Opened, PortError>;
 
     /// What the driver counts at the ports that are open, by number.
     async fn stats(&self) -> BTreeMap<u32, ::dpdk::Stats>;
 
-    /// Closes a port whose queues are gone.
+    /// Closes a port whose queues are gone. Its shield stays: a worker that stops, or
+    /// crashes, opens nothing.
     async fn close(&self, device_port: u32) -> Result<(), PortError>;
+
+    /// Gives a workload's interface back to the host: takes its shield away.
+    async fn release(&self, interface: &str) -> Result<(), PortError>;
 }

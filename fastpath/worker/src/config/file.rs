@@ -88,6 +88,8 @@ pub struct Attachments {
     pub driver: String,
     /// Patterns of names that policy may attach.
     pub allow: Vec<String>,
+    /// Whether what a workload sends is kept from the host's own stack.
+    pub shield: bool,
 }
 
 impl Default for Attachments {
@@ -95,6 +97,7 @@ impl Default for Attachments {
         Self {
             driver: "af_packet".to_owned(),
             allow: vec!["*".to_owned()],
+            shield: true,
         }
     }
 }

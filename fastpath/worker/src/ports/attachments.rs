@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Backend, Numbers, Opened, PortError, Source};
+use super::{Backend, Numbers, Opened, PortError, Purpose, Source};
 use crate::config;
 use crate::lcore::{AddError, Handle};
 
@@ -74,7 +74,7 @@ impl Attachments {
         device_port: u32,
         source: Source,
     ) -> Result<Attached, PortError> {
-        let (opened, link) = self.attach(device_port, &source).await?;
+        let (opened, link) = self.attach(device_port, &source, Purpose::Uplink).await?;
         self.uplinks.insert(device_port, source);
         let state = State::Attached { device_port, link };
         self.uplink_states.insert(device_port, state);
@@ -96,6 +96,11 @@ impl Attachments {
         for name in gone {
             if let Some(State::Attached { device_port, .. }) = self.states.remove(&name) {
                 self.detach(device_port, &name).await;
+                if self.allow.shield
+                    && let Err(error) = self.backend.release(&name).await
+                {
+                    tracing::warn!(name, %error, "the interface keeps its filter");
+                }
             }
             self.numbers.release(&name);
         }
@@ -130,9 +135,13 @@ impl Attachments {
         &self.numbers
     }
 
-    /// Detaches everything.
+    /// Detaches everything. Interfaces stay shielded: the next worker takes them over.
     pub async fn close(&mut self) {
-        self.reconcile(&BTreeSet::new()).await;
+        for (name, state) in std::mem::take(&mut self.states) {
+            if let State::Attached { device_port, .. } = state {
+                self.detach(device_port, &name).await;
+            }
+        }
         for (device_port, source) in std::mem::take(&mut self.uplinks) {
             self.detach(device_port, &source.to_string()).await;
         }
@@ -162,7 +171,10 @@ impl Attachments {
         }
         let number = self.numbers.take(name);
         let device_port = number.ok_or(PortError::NoNumber(self.numbers.iter().count() as u32))?;
-        let (_, link) = self.attach(device_port, &interface).await?;
+        let purpose = Purpose::Workload {
+            shield: self.allow.shield,
+        };
+        let (_, link) = self.attach(device_port, &interface, purpose).await?;
         Ok(State::Attached { device_port, link })
     }
 
@@ -189,7 +201,7 @@ impl Attachments {
             let next = if found.is_none() {
                 State::Failed(PortError::NoInterface(name.clone()).to_string())
             } else {
-                match self.attach(device_port, &source).await {
+                match self.attach(device_port, &source, Purpose::Uplink).await {
                     Ok((_, link)) => {
                         tracing::info!(uplink = name, "uplink is back");
                         State::Attached { device_port, link }
@@ -205,6 +217,7 @@ impl Attachments {
         &self,
         device_port: u32,
         source: &Source,
+        purpose: Purpose,
     ) -> Result<(Attached, u32), PortError> {
         // Looked up first: an interface made anew meanwhile shows as changed, and is
         // attached again.
@@ -212,7 +225,8 @@ impl Attachments {
             Source::Interface(name) => self.backend.link(name).await?.map_or(0, |l| l.index),
             Source::Devargs(_) => 0,
         };
-        let Opened { mac, mtu, queues } = self.backend.open(device_port, source).await?;
+        let opened = self.backend.open(device_port, source, purpose).await?;
+        let Opened { mac, mtu, queues } = opened;
         let added: Result<(), AddError> = self
             .lcore
             .call(move |core| core.add_port(device_port, queues))

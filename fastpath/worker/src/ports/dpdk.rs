@@ -1,12 +1,12 @@
 //! Ports made by DPDK, plugged in and out while others are polled.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dpdk::{Burst, Eal, Mempool, Port, PortConfig, RxQueue, TxQueue};
 use penstock_flow::Mac;
 
-use super::{Backend, Link, Links, Opened, PortError, Source};
+use super::{Backend, Link, Links, Opened, PortError, Purpose, Source};
 use crate::lcore::Queues;
 
 /// af_packet receives into ring frames of 2048 bytes, which hold the kernel's header, the
@@ -52,6 +52,10 @@ impl Dpdk {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[derive(Debug)]
 struct Pair {
     rx: RxQueue,
@@ -88,8 +92,7 @@ impl Shared {
             )));
         };
         let (mac, mtu) = (port.mac()?, port.mtu()?);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.insert(device_port, port);
+        lock(&self.open).insert(device_port, port);
         Ok((Pair { rx, tx }, mac, mtu))
     }
 
@@ -109,7 +112,12 @@ impl Backend for Dpdk {
         self.links.find(interface).await
     }
 
-    async fn open(&self, device_port: u32, source: &Source) -> Result<Opened, PortError> {
+    async fn open(
+        &self,
+        device_port: u32,
+        source: &Source,
+        purpose: Purpose,
+    ) -> Result<Opened, PortError> {
         let mut link = None;
         if let Source::Interface(name) = source {
             let Some(found) = self.links.find(name).await? else {
@@ -121,6 +129,9 @@ impl Backend for Dpdk {
                     mtu: found.mtu,
                     most: MAX_MTU,
                 });
+            }
+            if purpose == (Purpose::Workload { shield: true }) {
+                self.links.raise_shield(name, found).await?;
             }
             if !found.up {
                 self.links.set_up(name, found).await?;
@@ -141,7 +152,7 @@ impl Backend for Dpdk {
 
     async fn stats(&self) -> BTreeMap<u32, dpdk::Stats> {
         let stats = self.blocking(|shared| {
-            let open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = lock(&shared.open);
             // A driver without counters is left out.
             let stats = open
                 .iter()
@@ -153,12 +164,20 @@ impl Backend for Dpdk {
 
     async fn close(&self, device_port: u32) -> Result<(), PortError> {
         self.blocking(move |shared| {
-            let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
-            match open.remove(&device_port) {
+            let port = lock(&shared.open).remove(&device_port);
+            match port {
                 Some(port) => Ok(port.close()?),
                 None => Ok(()),
             }
         })
         .await
+    }
+
+    async fn release(&self, interface: &str) -> Result<(), PortError> {
+        match self.links.find(interface).await? {
+            Some(link) => self.links.lower_shield(interface, link).await,
+            // An interface that is gone has taken its filter with it.
+            None => Ok(()),
+        }
     }
 }

@@ -5,7 +5,7 @@ use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use rtnetlink::{Handle, LinkUnspec};
 use tokio_stream::StreamExt as _;
 
-use super::PortError;
+use super::{PortError, shield};
 
 /// ENODEV: no such interface.
 const NO_DEVICE: i32 = -19;
@@ -76,6 +76,22 @@ impl Links {
             .execute()
             .await
             .map_err(|error| failed(interface, "setting it up", &error))
+    }
+
+    /// Keeps what comes in from the host's own stack; see [`shield`].
+    ///
+    /// # Errors
+    /// The kernel cannot.
+    pub async fn raise_shield(&self, interface: &str, link: Link) -> Result<(), PortError> {
+        shield::raise(&self.handle, interface, link).await
+    }
+
+    /// Undoes [`raise_shield`](Self::raise_shield).
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub async fn lower_shield(&self, interface: &str, link: Link) -> Result<(), PortError> {
+        shield::lower(&self.handle, interface, link).await
     }
 }
 

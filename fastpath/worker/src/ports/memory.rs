@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dpdk::Burst;
 use penstock_flow::Mac;
 
-use super::{Backend, Link, Opened, PortError, Source};
+use super::{Backend, Link, Opened, PortError, Purpose, Source};
 use crate::lcore::Queues;
 
 /// A host with the interfaces that it is told to have.
@@ -80,7 +80,12 @@ impl Backend for Host {
         }))
     }
 
-    async fn open(&self, device_port: u32, source: &Source) -> Result<Opened, PortError> {
+    async fn open(
+        &self,
+        device_port: u32,
+        source: &Source,
+        _: Purpose,
+    ) -> Result<Opened, PortError> {
         if let Source::Interface(name) = source
             && self.link(name).await?.is_none()
         {
@@ -101,6 +106,10 @@ impl Backend for Host {
 
     async fn close(&self, device_port: u32) -> Result<(), PortError> {
         self.lock().open.remove(&device_port);
+        Ok(())
+    }
+
+    async fn release(&self, _: &str) -> Result<(), PortError> {
         Ok(())
     }
 }

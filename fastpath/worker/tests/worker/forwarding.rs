@@ -181,6 +181,50 @@ fn an_interface_that_comes_back_is_attached_again() {
 }
 
 #[test]
+fn a_workload_does_not_reach_the_host() {
+    if !netns::available("a_workload_does_not_reach_the_host") {
+        return;
+    }
+    let mut bed = Bed::start();
+    // The host has an address, and a workload sends to its interface's MAC.
+    let [a, b, c, d, e, f] = MAC[0];
+    let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    let host_mac = "02:00:00:00:00:99";
+    let node = &bed.node.ns;
+    let workload = &bed.a.ns;
+    node.ip(&["link", "set", "va", "address", host_mac, "up"]);
+    node.ip(&["addr", "add", "203.0.113.1/32", "dev", "lo"]);
+    node.ip(&["route", "add", "10.0.0.1/32", "dev", "va"]);
+    node.ip(&["neigh", "add", "10.0.0.1", "lladdr", &mac, "dev", "va"]);
+    workload.ip(&[
+        "neigh",
+        "add",
+        "10.0.0.99",
+        "lladdr",
+        host_mac,
+        "dev",
+        "eth0",
+    ]);
+    workload.ip(&["route", "add", "203.0.113.1/32", "via", "10.0.0.99"]);
+    let args = ["-c", "2", "-i", "0.2", "-W", "1", "203.0.113.1"];
+    let reaches = |bed: &Bed| bed.a.ns.output("ping", &args).status.success();
+    assert!(reaches(&bed), "before it is a port");
+    bed.program(vec![allow("ping", ICMP, &[])]);
+    assert!(bed.ping());
+    assert!(!reaches(&bed), "as a port");
+    bed.node.stop();
+    assert!(!reaches(&bed), "without a worker");
+    bed.node.start();
+    assert!(bed.ping());
+    bed.node.control(|mut controller| async move {
+        let mut gone = fixture::delta(2, 1, vec![]);
+        gone.deleted_ports = vec![1];
+        in_force(&mut controller, gone).await;
+    });
+    assert!(reaches(&bed), "a port no more");
+}
+
+#[test]
 fn two_nodes_carry_a_vpc_between_them() {
     if !netns::available("two_nodes_carry_a_vpc_between_them") {
         return;
