@@ -7,11 +7,13 @@ use crate::bed::frames::read;
 use crate::bed::talk::Talk;
 
 /// Same subnet and routed; local pair and across; both families.
-const PAIRS: [(&str, &str, bool); 5] = [
+const PAIRS: [(&str, &str, bool); 6] = [
     ("a", "b", false),
     ("a", "c", false),
     ("a", "e", true),
     ("a", "d", true),
+    // One device port, two VLANs.
+    ("b", "e", true),
     ("x", "y", false),
 ];
 
