@@ -10,6 +10,7 @@ pub(crate) mod exact;
 pub(crate) mod flow;
 mod mapping;
 pub(crate) mod ranked;
+pub(crate) mod rows;
 pub(crate) mod tables;
 
 pub use entry::{

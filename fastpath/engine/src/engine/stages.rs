@@ -13,7 +13,7 @@ use super::{Engine, control, forward};
 use crate::frame::{Frame, Outcome};
 use crate::nic::flow::FlowKey;
 use crate::nic::ranked::Fields;
-use crate::nic::tables::Source;
+use crate::nic::rows::Source;
 use crate::nic::{AclAction, FenceAction, FlowAction};
 
 /// The direction field of `acl`.

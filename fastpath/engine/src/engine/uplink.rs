@@ -10,7 +10,7 @@ use super::gateway::echo_reply;
 use crate::frame::{Frame, Outcome};
 use crate::neighbours::Question;
 use crate::nic::TableError;
-use crate::nic::tables::PathMtu;
+use crate::nic::rows::PathMtu;
 use crate::outbox::Outbox;
 
 const ADVERTISEMENT_LEN: usize = 86;
