@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use penstock_flow::Mac;
+
 use super::{Backend, Numbers, Opened, PortError, Purpose, Source};
 use crate::config;
 use crate::lcore::{AddError, Handle};
@@ -27,7 +29,7 @@ pub struct Attached {
     /// Its number.
     pub device_port: u32,
     /// Its own address.
-    pub mac: penstock_flow::Mac,
+    pub mac: Mac,
     /// Bytes of an IP packet that it carries.
     pub mtu: u16,
 }
@@ -39,7 +41,7 @@ pub struct Attachments {
     lcore: Handle,
     allow: config::Attachments,
     numbers: Numbers,
-    uplinks: BTreeMap<u32, Source>,
+    uplinks: BTreeMap<u32, (Source, Mac)>,
     states: BTreeMap<String, State>,
     /// The interfaces behind uplinks, and their state.
     uplink_states: BTreeMap<u32, State>,
@@ -75,7 +77,7 @@ impl Attachments {
         source: Source,
     ) -> Result<Attached, PortError> {
         let (opened, link) = self.attach(device_port, &source, Purpose::Uplink).await?;
-        self.uplinks.insert(device_port, source);
+        self.uplinks.insert(device_port, (source, opened.mac));
         let state = State::Attached { device_port, link };
         self.uplink_states.insert(device_port, state);
         Ok(opened)
@@ -142,7 +144,7 @@ impl Attachments {
                 self.detach(device_port, &name).await;
             }
         }
-        for (device_port, source) in std::mem::take(&mut self.uplinks) {
+        for (device_port, (source, _)) in std::mem::take(&mut self.uplinks) {
             self.detach(device_port, &source.to_string()).await;
         }
     }
@@ -152,7 +154,11 @@ impl Attachments {
             return Err(PortError::BadName(name.to_owned()));
         }
         let interface = Source::Interface(name.to_owned());
-        if self.uplinks.values().any(|uplink| *uplink == interface) {
+        if self
+            .uplinks
+            .values()
+            .any(|(uplink, _)| *uplink == interface)
+        {
             return Err(PortError::IsUplink(name.to_owned()));
         }
         if !self.allow.allows(name) {
@@ -179,7 +185,7 @@ impl Attachments {
     }
 
     async fn reconcile_uplinks(&mut self) {
-        for (device_port, source) in self.uplinks.clone() {
+        for (device_port, (source, mac)) in self.uplinks.clone() {
             let Source::Interface(name) = &source else {
                 continue;
             };
@@ -202,8 +208,14 @@ impl Attachments {
                 State::Failed(PortError::NoInterface(name.clone()).to_string())
             } else {
                 match self.attach(device_port, &source, Purpose::Uplink).await {
-                    Ok((_, link)) => {
+                    Ok((opened, link)) => {
                         tracing::info!(uplink = name, "uplink is back");
+                        if opened.mac != mac {
+                            tracing::error!(
+                                uplink = name, before = %mac, now = %opened.mac,
+                                "the uplink's MAC has changed; restart the worker, which sends and answers with the one before"
+                            );
+                        }
                         State::Attached { device_port, link }
                     }
                     Err(error) => State::Failed(error.to_string()),

@@ -121,8 +121,9 @@ fn policy_decides_between_two_workloads_of_a_node() {
     assert!(!web.passes(4), "revoked");
     assert!(bed.ping(), "not concerned");
     let drops = bed.drops();
-    let revoked = drops.iter().find(|d| d.reason == "revoked");
-    assert_eq!(revoked.expect("the cut").rule, "g/rules/web");
+    let cut = |d: &&v1::Drop| d.reason == "revoked" && d.port_id == 2;
+    let revoked = drops.iter().find(cut).expect("the cut");
+    assert_eq!(revoked.rule, "g/rules/web", "{revoked:?}");
 
     let folder = Path::new("/var/run/dpdk").join(&bed.node.ns.name);
     assert!(!folder.exists(), "EAL leaves nothing behind");

@@ -258,3 +258,124 @@ fn range(match_: Range<u16>) -> nic::Range {
         high: match_.high(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use p4runtime::{Lpm, Priority};
+
+    use super::*;
+
+    fn engine(entry_: impl Into<pipeline::Entry>) -> Entry {
+        match entry(&entry_.into(), 1) {
+            Ok(Home::Engine(entry)) => entry,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_static_rule_arrives() {
+        let rule = acl::Entry {
+            key: acl::Key {
+                priority: Priority::new(7).expect("one"),
+                direction: Ternary::exact(Bits::MAX),
+                vpc: Ternary::exact(Bits::from(9_u8)),
+                port_id: Ternary::new(0x30, 0xf0),
+                src: Ternary::prefix(0xffff_0a00_0000, 104).expect("a prefix"),
+                dst: Ternary::any(),
+                proto: Ternary::exact(17),
+                sport: Range::any(),
+                dport: Range::new(80, 90).expect("a range"),
+            },
+            action: acl::Action::AclAllow,
+        };
+        let expected = AclKey {
+            direction: nic::Ternary { value: 1, mask: 1 },
+            vni: nic::Ternary {
+                value: 9,
+                mask: 0xff_ffff,
+            },
+            port_id: nic::Ternary {
+                value: 0x30,
+                mask: 0xf0,
+            },
+            src: nic::Ternary {
+                value: 0xffff_0a00_0000,
+                mask: u128::MAX << 24,
+            },
+            dst: nic::Ternary { value: 0, mask: 0 },
+            proto: nic::Ternary {
+                value: 17,
+                mask: 0xff,
+            },
+            sport: nic::Range::ANY,
+            dport: nic::Range { low: 80, high: 90 },
+        };
+        let written = Entry::Acl {
+            key: expected,
+            priority: 7,
+            action: AclAction::Allow,
+        };
+        assert_eq!(engine(rule), written);
+    }
+
+    #[test]
+    fn every_field_of_a_way_to_another_node_arrives() {
+        let hop = nexthop::Entry {
+            key: nexthop::Key { nexthop_id: 5 },
+            action: nexthop::Action::ToVtep {
+                src_vtep: 0xffff_c000_0201,
+                dst_vtep: 0xffff_c000_0202,
+                src_mac: Bits::from([2, 0, 0, 0, 0, 1]),
+                dst_mac: Bits::from([2, 0, 0, 0, 0, 2]),
+                vni: Bits::MAX,
+                mtu: 1450,
+                device_port: 3,
+            },
+        };
+        let written = Entry::Nexthop {
+            id: 5,
+            hop: Hop::ToVtep {
+                src_vtep: Addr::from_v4([192, 0, 2, 1]),
+                dst_vtep: Addr::from_v4([192, 0, 2, 2]),
+                src_mac: Mac([2, 0, 0, 0, 0, 1]),
+                dst_mac: Mac([2, 0, 0, 0, 0, 2]),
+                vni: 0xff_ffff,
+                mtu: 1450,
+                device_port: 3,
+            },
+        };
+        assert_eq!(engine(hop), written);
+        let route = mapping::Entry {
+            key: mapping::Key {
+                vpc: Bits::from(9_u8),
+                dst: Lpm::new(0xffff_0a00_0000, 120).expect("a prefix"),
+            },
+            action: mapping::Action::SetNexthop { nexthop_id: 5 },
+        };
+        let written = Entry::Mapping {
+            vni: 9,
+            dst: Prefix::new(Addr::from_v4([10, 0, 0, 0]), 120).expect("a prefix"),
+            nexthop: 5,
+        };
+        assert_eq!(engine(route), written);
+    }
+
+    #[test]
+    fn what_the_soft_nic_cannot_do_is_refused() {
+        let vport = |device_port, vlan: u8, action| {
+            let key = vport::Key {
+                device_port,
+                vlan: Bits::from(vlan),
+            };
+            let meter = None;
+            let vport = vport::Entry { key, action, meter };
+            entry(&vport.into(), 1).map_err(|refusal| refusal.code)
+        };
+        use vport::Action::{SetFrontEnd, SetUplink};
+        let vpc = Bits::from(9_u8);
+        assert_eq!(vport(1, 0, SetUplink), Ok(Home::Agent));
+        assert_eq!(vport(1, 5, SetUplink), Err(Code::InvalidArgument));
+        assert_eq!(vport(2, 0, SetUplink), Err(Code::InvalidArgument));
+        assert_eq!(vport(2, 0, SetFrontEnd { vpc }), Err(Code::Unimplemented));
+    }
+}

@@ -53,6 +53,17 @@ pub enum ResumeError {
     /// Its files.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// Its election ids.
+    #[error(
+        "NIC {device}: {source}; without the election ids in it a controller that was replaced \
+         could win again: restore the file, or delete it once no such controller runs"
+    )]
+    Elections {
+        /// P4Runtime's device id.
+        device: u32,
+        /// What is wrong with the file.
+        source: SnapshotError,
+    },
     /// The polling thread.
     #[error(transparent)]
     Mailbox(#[from] crate::mailbox::MailboxError),
@@ -72,7 +83,10 @@ impl Device {
         lcore: Handle,
         store: Arc<Store>,
     ) -> Result<Self, ResumeError> {
-        let elections: ElectionFile = store.load(&election_name(id))?.unwrap_or_default();
+        let elections: ElectionFile = store
+            .load(&election_name(id))
+            .map_err(|source| ResumeError::Elections { device: id, source })?
+            .unwrap_or_default();
         let file: DeviceFile = store
             .load_or_start_closed(&device_name(id))?
             .unwrap_or_default();
