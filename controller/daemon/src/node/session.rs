@@ -4,23 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use p4runtime::election::Id;
-use penstock_flow::Addr;
 use penstock_policies::compile::CompileError;
-use penstock_policies::nic::Interfaces;
 use penstock_slowpath_api::v1;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::Status;
 use tonic::transport::Channel;
 
+use super::Context;
 use super::backoff::Backoff;
-use super::nic::{Desired, Loss, Lost, Nic, OpenError, Synced};
-use super::policy::{Link, LinkError};
-use super::{Context, desired};
+use super::nic::{Desired, Loss, Lost, Nic, OpenError};
+use super::policy::Link;
 use crate::dial;
-use crate::plan::{NodePlan, Plan};
-use crate::status::{ATTACHMENT_NOT_FOUND, NOT_PRIMARY, Problem, UNREACHABLE};
+use crate::plan::NodePlan;
+use crate::status::{NOT_PRIMARY, Problem, UNREACHABLE};
 
 /// Why a session has ended.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +45,8 @@ pub(super) enum Error {
     Compile(#[from] CompileError),
     #[error("another controller is primary with election id {0}; stop it, or remove the node here")]
     NotPrimary(Id),
+    #[error("NIC {device_id}: {error}")]
+    Arbitration { device_id: u32, error: OpenError },
 }
 
 impl Error {
@@ -61,6 +60,8 @@ impl Error {
 
 /// The election id that has displaced this controller, by device.
 pub(super) type Displaced = HashMap<u32, Id>;
+
+mod round;
 
 struct Session<'a> {
     context: &'a Context,
@@ -105,7 +106,10 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Error> {
         let limits = context.limits;
         let address = &target.address;
-        let channel = context.dialer.connect(address, limits.connect).await?;
+        let channel = context
+            .dialer
+            .connect(address, limits.connect)
+            .await?;
         let mut client = dial::slow_path(channel.clone());
         let unanswered = |status| Error::GetNode {
             address: address.clone(),
@@ -154,9 +158,10 @@ impl<'a> Session<'a> {
                     return Err(Error::NotPrimary(id));
                 }
                 // Its own problem; the rounds try again and report.
-                Err(error) => {
+                Err(error @ (OpenError::Refused { .. } | OpenError::Pipeline(_))) => {
                     tracing::warn!(node = name, device_id, %error, "a NIC cannot be opened");
                 }
+                Err(error) => return Err(Error::Arbitration { device_id, error }),
             }
         }
         let link = Link::open(client, info.generation, limits)
@@ -259,234 +264,5 @@ impl<'a> Session<'a> {
                 }
             }
         }
-    }
-
-    /// Brings everything to the plan; answers whether nothing is left to retry.
-    async fn round(&mut self, plan: &Plan, target: &NodePlan, full: bool) -> Result<bool, Error> {
-        match self.link.ensure(&target.policy).await {
-            Ok(()) => {}
-            Err(LinkError::Stream(status)) => return Err(Error::Policy(status)),
-            Err(error) => {
-                self.fail(Problem::new("PolicyRefused", error.to_string()));
-                return Ok(false);
-            }
-        }
-        let mut problems = self.attachment_problems(target);
-        let interfaces = self.interfaces();
-        let mut failure = None;
-        let mut syncs = JoinSet::new();
-        let tables = desired::tables(target, &interfaces)?;
-        // A NIC that is no longer declared keeps what it has.
-        self.nics.retain(|id, _| tables.contains_key(id));
-        self.settled.retain(|id, _| tables.contains_key(id));
-        self.counts.retain(|id, _| tables.contains_key(id));
-        for (device_id, desired) in tables {
-            if let Err(problem) = self.check_nic(target, device_id) {
-                failure.get_or_insert(problem);
-                continue;
-            }
-            if !full && self.settled.get(&device_id) == Some(&desired) {
-                continue;
-            }
-            self.settled.remove(&device_id);
-            match self.nic(device_id).await {
-                Ok(mut nic) => {
-                    syncs.spawn(async move {
-                        let result = nic.sync(&desired).await;
-                        (device_id, nic, desired, result)
-                    });
-                }
-                Err(OpenError::NotPrimary(id)) => return Err(Error::NotPrimary(id)),
-                Err(error) => {
-                    let message = format!("NIC {device_id}: {error}");
-                    failure.get_or_insert(Problem::new("NicNotOpen", message));
-                }
-            }
-        }
-        let (mut writes, mut drift) = (0, 0);
-        while let Some(joined) = syncs.join_next().await {
-            let Ok((device_id, nic, desired, result)) = joined else {
-                failure.get_or_insert(Problem::new("Internal", "a sync was interrupted"));
-                continue;
-            };
-            match result {
-                Ok(synced) => {
-                    writes += synced.writes;
-                    drift += synced.drift;
-                    self.log(device_id, &synced);
-                    self.nics.insert(device_id, nic);
-                    if synced.problems.is_empty() && synced.leftovers.is_none() {
-                        self.settled.insert(device_id, desired);
-                    }
-                    self.counts.insert(device_id, synced.entries);
-                    problems.extend(synced.problems);
-                    if let Some(problem) = synced.leftovers {
-                        failure.get_or_insert(problem);
-                    }
-                }
-                // Unknown what was applied: the NIC is opened and read anew.
-                Err(status) => {
-                    let message = format!("NIC {device_id}: {}", dial::words(&status));
-                    failure.get_or_insert(Problem::new("NicFailed", message));
-                }
-            }
-        }
-        let retry = failure.is_some()
-            || problems
-                .values()
-                .any(|problem| problem.reason != ATTACHMENT_NOT_FOUND);
-        let entries = self.count_entries();
-        let generation = self.link.generation();
-        self.context.board.update(self.name, |report| {
-            report.generation = generation;
-            if failure.is_none() {
-                report.revision = plan.revision;
-            }
-            report.failure = failure;
-            report.problems = problems;
-            report.entries = entries;
-            report.writes += writes;
-            report.drift += drift;
-        });
-        Ok(!retry)
-    }
-
-    fn fail(&self, problem: Problem) {
-        tracing::warn!(
-            node = self.name,
-            reason = problem.reason,
-            message = problem.message,
-            "not programmed"
-        );
-        self.context
-            .board
-            .update(self.name, |report| report.failure = Some(problem));
-    }
-
-    fn log(&self, device_id: u32, synced: &Synced) {
-        if synced.drift > 0 {
-            tracing::warn!(
-                node = self.name,
-                device_id,
-                entries = synced.drift,
-                "tables had changed behind the controller's back"
-            );
-        }
-        if synced.writes > 0 {
-            tracing::info!(
-                node = self.name,
-                device_id,
-                writes = synced.writes,
-                refused = synced.problems.len(),
-                "tables written"
-            );
-        }
-    }
-
-    /// Takes the open NIC, or opens it.
-    async fn nic(&mut self, device_id: u32) -> Result<Nic, OpenError> {
-        if let Some(nic) = self.nics.remove(&device_id) {
-            return Ok(nic);
-        }
-        Nic::open(
-            self.channel.clone(),
-            device_id,
-            &self.context.elections,
-            self.context.limits,
-            &self.lost.0,
-            None,
-        )
-        .await
-    }
-
-    /// Whether the worker has the NIC that is declared.
-    fn check_nic(&self, target: &NodePlan, device_id: u32) -> Result<(), Problem> {
-        let declared = target
-            .names
-            .model
-            .nodes
-            .get(&target.node)
-            .and_then(|node| node.nics.get(&device_id));
-        let found = self.info.nics.iter().find(|nic| nic.device_id == device_id);
-        match (declared, found) {
-            (Some(declared), Some(found)) => {
-                let theirs = <[u8; 16]>::try_from(found.vtep.as_slice())
-                    .ok()
-                    .map(Addr::from_octets);
-                if theirs == Some(declared.vtep) {
-                    return Ok(());
-                }
-                let theirs = theirs.map_or("none".to_owned(), |address| address.to_string());
-                Err(Problem::new(
-                    "NicMismatch",
-                    format!(
-                        "NIC {device_id} is declared with vtep {}, the worker has {theirs}; \
-                         correct one of them",
-                        declared.vtep
-                    ),
-                ))
-            }
-            _ => Err(Problem::new(
-                "NicNotFound",
-                format!(
-                    "the worker has no NIC {device_id}, only {:?}; correct the node's nics",
-                    self.info
-                        .nics
-                        .iter()
-                        .map(|nic| nic.device_id)
-                        .collect::<Vec<_>>()
-                ),
-            )),
-        }
-    }
-
-    fn interfaces(&self) -> Interfaces {
-        Interfaces {
-            ports: self
-                .link
-                .attachments()
-                .iter()
-                .filter(|(_, attachment)| attachment.device_port != 0)
-                .map(|(id, attachment)| (*id, attachment.device_port))
-                .collect(),
-            uplinks: self
-                .info
-                .nics
-                .iter()
-                .filter(|nic| nic.uplink_port != 0)
-                .map(|nic| (nic.device_id, nic.uplink_port))
-                .collect(),
-        }
-    }
-
-    fn attachment_problems(&self, target: &NodePlan) -> BTreeMap<String, Problem> {
-        let mut problems = BTreeMap::new();
-        for (id, port) in &target.policy.ports {
-            let attachment = self.link.attachments().get(id);
-            if attachment.is_some_and(|it| it.device_port != 0) {
-                continue;
-            }
-            let why = match attachment {
-                Some(it) if !it.error.is_empty() => it.error.as_str(),
-                _ => "the worker does not say why",
-            };
-            let message = format!(
-                "attachment {:?} is not found on {}: {why}",
-                port.attachment, self.name
-            );
-            problems.insert(
-                port.name.clone(),
-                Problem::new(ATTACHMENT_NOT_FOUND, message),
-            );
-        }
-        problems
-    }
-
-    fn count_entries(&self) -> HashMap<String, u64> {
-        let mut entries = HashMap::new();
-        for (owner, count) in self.counts.values().flatten() {
-            *entries.entry(owner.to_string()).or_default() += count;
-        }
-        entries
     }
 }

@@ -22,6 +22,9 @@ pub(crate) enum OpenError {
     /// Even a higher bid was not enough.
     #[error("the worker has no primary, and does not accept election id {0} either")]
     NoPrimary(Id),
+    /// The bid itself is refused.
+    #[error("the bid to be primary: {}", crate::dial::words(.0))]
+    Arbitration(Status),
     /// The worker says something else.
     #[error("{what}: {}", crate::dial::words(.status))]
     Refused {
@@ -65,7 +68,7 @@ impl Nic {
         let send = |id| {
             requests
                 .try_send(stream::bid(device_id, id))
-                .map_err(|_| refused("arbitration")(Status::unavailable("the stream is closed")))
+                .map_err(|_| OpenError::Arbitration(Status::unavailable("the stream is closed")))
         };
         send(election)?;
         let mut responses = limits
@@ -73,13 +76,13 @@ impl Nic {
                 client.stream_channel(ReceiverStream::new(receiver)).await
             })
             .await
-            .map_err(refused("arbitration"))?
+            .map_err(OpenError::Arbitration)?
             .into_inner();
         for attempt in 0.. {
             let answer = limits
                 .within("arbitration", stream::answer(&mut responses))
                 .await
-                .map_err(refused("arbitration"))?;
+                .map_err(OpenError::Arbitration)?;
             let code = answer
                 .status
                 .map_or(Code::Ok, |status| Code::from_i32(status.code));
@@ -93,13 +96,13 @@ impl Nic {
                     election = tokio::task::spawn_blocking(move || elections.next_above(seen))
                         .await
                         .map_err(|error| {
-                            refused("arbitration")(Status::internal(error.to_string()))
+                            OpenError::Arbitration(Status::internal(error.to_string()))
                         })??;
                     send(election)?;
                 }
                 Code::NotFound => return Err(OpenError::NoPrimary(election)),
                 other => {
-                    return Err(refused("arbitration")(Status::new(
+                    return Err(OpenError::Arbitration(Status::new(
                         other,
                         "the worker refuses the bid",
                     )));

@@ -266,7 +266,8 @@ impl P4Runtime for Service {
                 };
                 device = Some(u32::try_from(bid.device_id).unwrap());
                 let answer = shared.lock().arbitrate(bid, stream);
-                if sender.send(Ok(answer)).await.is_err() {
+                let refused = answer.is_err();
+                if sender.send(answer).await.is_err() || refused {
                     break;
                 }
             }
@@ -294,11 +295,14 @@ impl State {
         &mut self,
         bid: v1::MasterArbitrationUpdate,
         stream: u64,
-    ) -> v1::StreamMessageResponse {
+    ) -> Result<v1::StreamMessageResponse, Status> {
         let id = Id::from(bid.election_id.unwrap());
         let device = u32::try_from(bid.device_id).unwrap();
         let nic = self.nics.get_mut(&device).unwrap();
         let before = nic.primary;
+        if before.is_some_and(|(primary, holder)| primary == id && holder != stream) {
+            return Err(Status::invalid_argument("the election id is in use"));
+        }
         if id.0 != 0 && id == nic.highest && nic.primary.is_none_or(|(_, holder)| holder != stream)
         {
             self.faults.push(format!("election id {id} is used again"));
@@ -330,6 +334,6 @@ impl State {
         {
             let _ = listener.try_send(Ok(message(Code::AlreadyExists)));
         }
-        message(code)
+        Ok(message(code))
     }
 }
