@@ -3,12 +3,9 @@
 mod entry;
 
 use alloc::vec::Vec;
-use core::hash::{Hash, Hasher};
-
-use foldhash::SharedSeed;
-use foldhash::fast::FoldHasher;
 
 use super::index::Index;
+use crate::hash::FlowHash;
 use crate::wheel::Wheel;
 use crate::{Key, Orientation};
 
@@ -42,8 +39,7 @@ pub struct Table<V> {
     free: Vec<u32>,
     capacity: u32,
     wheel: Wheel,
-    seed: SharedSeed,
-    start: u64,
+    hash: FlowHash,
 }
 
 impl<V> core::fmt::Debug for Table<V> {
@@ -67,10 +63,8 @@ impl<V> Table<V> {
             free: Vec::with_capacity(capacity as usize),
             capacity,
             wheel: Wheel::new(capacity, now),
-            // Both of them: with a known one, senders could pick keys that
-            // collide whatever the other is.
-            seed: SharedSeed::from_u64(seed),
-            start: seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15,
+            // Expands any seed, 0 too, to words that spread structured keys.
+            hash: FlowHash::new(seed),
         }
     }
 
@@ -96,9 +90,7 @@ impl<V> Table<V> {
     #[must_use]
     #[inline]
     pub fn hash(&self, key: &Key) -> u64 {
-        let mut hasher = FoldHasher::with_seed(self.start, &self.seed);
-        key.hash(&mut hasher);
-        hasher.finish()
+        self.hash.key(key)
     }
 
     /// Starts to bring a key's bucket into cache. For a burst: warm all buckets,
