@@ -183,3 +183,6 @@ fn rolled_back(count: usize, index: usize, refusal: Refusal) -> Vec<Outcome> {
     }
     outcomes
 }
+
+#[cfg(test)]
+mod tests;
