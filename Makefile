@@ -31,12 +31,15 @@ demo: build
 demo-stop:
 	$(AS_ROOT) target/release/demo --stop
 
-# Formatting and lints. The first clippy run hides libdpdk on purpose: all but
+# Formatting, lints, licences. The first clippy run hides libdpdk on purpose: all but
 # the worker must build without it.
 lint: setup
 	$(CARGO) fmt --all --check
 	PKG_CONFIG_LIBDIR=/nonexistent $(CARGO) clippy $(DEFAULT) --all-targets -- -D warnings
 	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+	    $(CARGO) deny --locked check bans licenses sources; \
+	else echo "SKIPPED: cargo-deny is not installed"; fi
 
 test: lint
 	$(CARGO) build $(ALL) --bins
