@@ -35,6 +35,13 @@ pub fn entry(entry: &pipeline::Entry, uplink: u32) -> Result<Home, Refusal> {
                 );
             }
             match action {
+                // So an entry is either the engine's or the agent's, whatever it changes to.
+                vport::Action::SetPort { .. } if key.device_port == uplink => {
+                    return Err(Refusal::new(
+                        Code::InvalidArgument,
+                        format!("vport: device_port {uplink} is this NIC's uplink; use another"),
+                    ));
+                }
                 vport::Action::SetPort { port_id, vpc } => Entry::Vport {
                     device_port: key.device_port,
                     vlan: small(key.vlan),
@@ -371,8 +378,13 @@ mod tests {
             let vport = vport::Entry { key, action, meter };
             entry(&vport.into(), 1).map_err(|refusal| refusal.code)
         };
-        use vport::Action::{SetFrontEnd, SetUplink};
+        use vport::Action::{SetFrontEnd, SetPort, SetUplink};
         let vpc = Bits::from(9_u8);
+        let port_id = 4;
+        assert_eq!(
+            vport(1, 5, SetPort { port_id, vpc }),
+            Err(Code::InvalidArgument)
+        );
         assert_eq!(vport(1, 0, SetUplink), Ok(Home::Agent));
         assert_eq!(vport(1, 5, SetUplink), Err(Code::InvalidArgument));
         assert_eq!(vport(2, 0, SetUplink), Err(Code::InvalidArgument));
