@@ -3,7 +3,7 @@
 
 use penstock_flow::Addr;
 use penstock_flow::tuple::proto;
-use penstock_rules::model::Direction;
+pub use penstock_rules::model::Direction;
 use penstock_rules::{Explanation, Query, Ruleset};
 
 use crate::compile::{self, CompileError, port_id};

@@ -102,6 +102,12 @@ impl Names {
 }
 
 impl Plan {
+    /// What everything is compiled from; `None` where no node is declared, and so no
+    /// port either.
+    pub fn names(&self) -> Option<&Names> {
+        self.nodes.values().next().map(|plan| &*plan.names)
+    }
+
     /// Compiles for every node; nodes that nothing has happened to since
     /// `before` keep their plan.
     ///

@@ -3,12 +3,11 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use penstock_api::v1;
+use penstock_api::{convert, v1};
 use penstock_flow::tuple::proto;
 use penstock_policies::Ids;
 use penstock_policies::explain::{self, Destination, Question};
 use penstock_policies::model::PortName;
-use penstock_rules::model::Direction;
 
 use crate::args::{Explain, Format, Protocol};
 use crate::failure::Failure;
@@ -123,7 +122,7 @@ pub(super) fn offline(args: &Explain, format: Format) -> Result<(), Failure> {
         ipv6: args.ipv6,
     };
     let answer = explain::explain(&model, &ids, &question).map_err(|e| usage(&e))?;
-    show(&packet, &as_message(&answer), format)
+    show(&packet, &convert::from_answer(&answer), format)
 }
 
 /// A port's full name, or an address as it is.
@@ -132,47 +131,6 @@ fn destination(text: &str) -> String {
         text.to_owned()
     } else {
         port_name(text)
-    }
-}
-
-fn as_message(answer: &explain::Answer) -> v1::ExplainResponse {
-    let explain::Answer {
-        allow,
-        steps,
-        source,
-        destination,
-    } = answer;
-    v1::ExplainResponse {
-        verdict: action(*allow).into(),
-        steps: steps
-            .iter()
-            .map(|step| v1::Step {
-                direction: match step.direction {
-                    Direction::Ingress => v1::Direction::Ingress,
-                    Direction::Egress => v1::Direction::Egress,
-                }
-                .into(),
-                node: step.node.to_string(),
-                port: step
-                    .port
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-                verdict: action(step.explanation.allow).into(),
-                rule: step.explanation.rule.clone().unwrap_or_default(),
-                reason: step.explanation.to_string(),
-            })
-            .collect(),
-        source_ip: source.to_string(),
-        destination_ip: destination.to_string(),
-    }
-}
-
-const fn action(allow: bool) -> v1::Action {
-    if allow {
-        v1::Action::Allow
-    } else {
-        v1::Action::Deny
     }
 }
 

@@ -89,7 +89,7 @@ fn address(bytes: &[u8]) -> String {
     }
 }
 
-pub(super) const fn direction(ingress: bool) -> v1::Direction {
+const fn direction(ingress: bool) -> v1::Direction {
     if ingress {
         v1::Direction::Ingress
     } else {
