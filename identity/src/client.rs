@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// Opens a channel to `address` (`HOST:PORT`) with the settings of `endpoint`, whose
-    /// URI is not dialled. A channel that is lost dials again, with the same checks.
+    /// URI is not dialled, and has to be `http`: TLS is none of its business. A channel that is lost dials again, with the same checks.
     ///
     /// # Errors
     /// Nobody is there, or somebody else, or they refuse us.
@@ -150,7 +150,13 @@ impl Client {
             let (this, to) = (this.clone(), to.clone());
             async move { this.connect(&to).await.map(TokioIo::new) }
         });
+        let origin = format!("https://{address}").parse().map_err(|error| {
+            let why = format!("not HOST:PORT: {error}");
+            let address = address.to_owned();
+            ConnectError::Channel { address, why }
+        })?;
         endpoint
+            .origin(origin)
             .connect_with_connector(connector)
             .await
             .map_err(|error| unwrap(error, address))

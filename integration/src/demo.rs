@@ -6,6 +6,7 @@
 
 mod command;
 mod cut;
+mod pki;
 mod probe;
 mod rows;
 mod stage;

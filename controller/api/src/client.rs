@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use penstock_identity::client::{Client as TlsClient, Expected};
+use penstock_identity::{Credentials, Kind};
+use tonic::transport::{Channel, Endpoint};
 
 use crate::MESSAGE_LIMIT;
 use crate::v1::diagnostics_client::DiagnosticsClient;
@@ -15,24 +17,8 @@ pub struct Options {
     pub server: String,
     /// Longest time to connect.
     pub connect_timeout: Duration,
-    /// Who we are and whom we trust; for `https` only.
-    pub tls: Option<Tls>,
-}
-
-/// Mutual TLS, as PEM.
-#[derive(Clone)]
-pub struct Tls {
-    /// The authority that vouches for the server.
-    pub ca: Vec<u8>,
-    /// Our certificate and key, if the server asks for one.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key stays out of logs.
-        f.debug_struct("Tls").finish_non_exhaustive()
-    }
+    /// Who we are, and the authority of the controller; for `https` only.
+    pub tls: Option<Credentials>,
 }
 
 /// Both services of one controller.
@@ -61,9 +47,9 @@ pub enum ConnectError {
         /// What does not go together.
         problem: &'static str,
     },
-    /// The certificates cannot be used.
-    #[error("cannot use the TLS files: {0}; they must be PEM")]
-    Tls(tonic::transport::Error),
+    /// We and the server do not agree on who is who.
+    #[error("{0}")]
+    Identity(penstock_identity::client::ConnectError),
     /// Nobody answers.
     #[error("cannot reach {server}: {cause}; is penstockd running there?")]
     Unreachable {
@@ -89,7 +75,8 @@ pub async fn connect(options: Options) -> Result<Client, ConnectError> {
         Some(("https", _)) => true,
         _ => return Err(ConnectError::Address { server }),
     };
-    let mut endpoint = Endpoint::from_shared(server.clone())
+    // TLS is not tonic's: to it, this is a plain endpoint.
+    let endpoint = Endpoint::from_shared(server.replacen("https://", "http://", 1))
         .map_err(|_| ConnectError::Address {
             server: server.clone(),
         })?
@@ -98,31 +85,43 @@ pub async fn connect(options: Options) -> Result<Client, ConnectError> {
         .http2_keep_alive_interval(Duration::from_secs(15))
         .keep_alive_timeout(Duration::from_secs(15))
         .keep_alive_while_idle(true);
-    match (encrypted, tls) {
-        (true, Some(Tls { ca, identity })) => {
-            let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
-            if let Some((certificate, key)) = identity {
-                config = config.identity(Identity::from_pem(certificate, key));
-            }
-            endpoint = endpoint.tls_config(config).map_err(ConnectError::Tls)?;
+    // The endpoint's own limit does not cover the TLS handshake.
+    let channel = match (encrypted, tls) {
+        (true, Some(credentials)) => {
+            let address = host_and_port(&endpoint).ok_or(ConnectError::Address {
+                server: server.clone(),
+            })?;
+            // Whichever controller is behind the address: they all serve the same.
+            let client = TlsClient::new(credentials, Expected::Any(Kind::Controller));
+            let connecting = client.channel(endpoint, &address);
+            tokio::time::timeout(connect_timeout, connecting)
+                .await
+                .map(|connected| connected.map_err(identity))
         }
-        (false, None) => {}
+        (false, None) => tokio::time::timeout(connect_timeout, endpoint.connect())
+            .await
+            .map(|connected| {
+                connected.map_err(|error| ConnectError::Unreachable {
+                    server: server.clone(),
+                    cause: innermost(&error),
+                })
+            }),
         (true, None) => {
-            let problem = "needs the certificate authority of the server; give it";
+            let problem =
+                "needs our certificate and key and the authority of the server; give them";
             return Err(ConnectError::Scheme { server, problem });
         }
         (false, Some(_)) => {
             let problem = "is not encrypted, but TLS files are given; write https://";
             return Err(ConnectError::Scheme { server, problem });
         }
-    }
-    // The endpoint's own limit does not cover the TLS handshake.
-    let connected = match tokio::time::timeout(connect_timeout, endpoint.connect()).await {
-        Ok(Ok(channel)) => Ok(channel),
-        Ok(Err(e)) => Err(innermost(&e)),
-        Err(_) => Err(format!("no answer within {connect_timeout:?}")),
     };
-    let channel = connected.map_err(|cause| ConnectError::Unreachable { server, cause })?;
+    let channel = channel.unwrap_or_else(|_| {
+        Err(ConnectError::Unreachable {
+            server,
+            cause: format!("no answer within {connect_timeout:?}"),
+        })
+    })?;
     Ok(Client {
         resources: ResourcesClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_LIMIT)
@@ -131,6 +130,24 @@ pub async fn connect(options: Options) -> Result<Client, ConnectError> {
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT),
     })
+}
+
+/// What is dialled for a URL; the port may be left out.
+fn host_and_port(endpoint: &Endpoint) -> Option<String> {
+    let authority = endpoint.uri().authority()?;
+    let port = authority.port_u16().unwrap_or(443);
+    Some(format!("{}:{port}", authority.host()))
+}
+
+fn identity(error: penstock_identity::client::ConnectError) -> ConnectError {
+    use penstock_identity::client::ConnectError as E;
+    match error {
+        E::Reach { address, source } => ConnectError::Unreachable {
+            server: address,
+            cause: source.to_string(),
+        },
+        other => ConnectError::Identity(other),
+    }
 }
 
 /// The last of a chain of causes: "Connection refused", not "transport error".

@@ -26,38 +26,22 @@ Exit codes:
 
 #[derive(Debug, Group)]
 pub(crate) struct Global {
-    /// The controller: http://HOST:PORT or https://HOST:PORT
-    #[arg(
-        long,
-        global = true,
-        env = "PENSTOCK_SERVER",
-        default_value = "http://127.0.0.1:9500"
-    )]
-    pub(crate) server: String,
+    /// The controller: https://HOST:PORT, or http://HOST:PORT for one without TLS on this
+    /// machine. Default: port 9500 of this machine, with https if TLS files are given
+    #[arg(long, global = true, env = "PENSTOCK_SERVER")]
+    pub(crate) server: Option<String>,
     /// Longest time for one call, in seconds
     #[arg(long, global = true, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) call_timeout: Duration,
-    /// PEM file of the authority that vouches for the server
+    /// PEM file of the authority that vouches for the controller and for us
     #[arg(long, global = true, env = "PENSTOCK_CA", value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
+    pub(crate) tls_ca: Option<PathBuf>,
     /// PEM file of our certificate
-    #[arg(
-        long,
-        global = true,
-        env = "PENSTOCK_CERT",
-        value_name = "FILE",
-        requires = "key"
-    )]
-    pub(crate) cert: Option<PathBuf>,
+    #[arg(long, global = true, env = "PENSTOCK_CERT", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
     /// PEM file of our key
-    #[arg(
-        long,
-        global = true,
-        env = "PENSTOCK_KEY",
-        value_name = "FILE",
-        requires = "cert"
-    )]
-    pub(crate) key: Option<PathBuf>,
+    #[arg(long, global = true, env = "PENSTOCK_KEY", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// How to print
     #[arg(short, long, global = true, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -139,6 +123,39 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
         timeout: Duration,
     },
+    /// Set Penstock up
+    #[command(subcommand)]
+    Admin(Admin),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Admin {
+    /// Issue certificates for development: an authority, and one certificate per program
+    ///
+    /// Run again with the same folder, it adds what is new and keeps what is there.
+    Certs(Certs),
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Certs {
+    /// The folder; it is made where it does not exist
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// A node, by the name that its worker has; may be repeated
+    #[arg(long = "node", value_name = "NAME")]
+    pub(crate) nodes: Vec<String>,
+    /// A penstockd; may be repeated. Default for a new authority: main
+    #[arg(long = "controller", value_name = "NAME")]
+    pub(crate) controllers: Vec<String>,
+    /// Somebody who declares resources; may be repeated. Default for a new authority: admin
+    #[arg(long = "operator", value_name = "NAME")]
+    pub(crate) operators: Vec<String>,
+    /// How long certificates are valid
+    #[arg(long, value_name = "N", default_value = "365", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub(crate) days: u32,
+    /// Issue anew what is named and exists; the authority stays
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Group)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use penstock_policies::document::{self, Documents};
 
-use crate::args::{Args, Command};
+use crate::args::{Admin, Args, Command};
 use crate::failure::Failure;
 use crate::output;
 use crate::session::Session;
 
 mod apply;
+mod certs;
 mod delete;
 mod explain;
 mod get;
@@ -17,12 +18,15 @@ mod observe;
 mod status;
 mod wait;
 
+pub(crate) use certs::Error as CertsError;
+
 /// Runs what the command line says.
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let Args { global, command } = args;
     let format = global.output;
     match command {
         Command::Check { files } => check(&files, format),
+        Command::Admin(Admin::Certs(wanted)) => certs::run(&wanted, format),
         Command::Explain(explain) if !explain.files.is_empty() => {
             explain::offline(&explain, format)
         }

@@ -4,9 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use penstock_api::client::ConnectError;
+use penstock_identity::CredentialsError;
 use penstock_policies::document::LoadError;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
+
+use crate::command::CertsError;
 
 /// Exit code where nothing else fits.
 pub(crate) const FAILED: u8 = 3;
@@ -26,9 +29,12 @@ pub(crate) enum Failure {
     /// There is no server.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A file that the command line names cannot be read.
-    #[error("cannot read {path}: {error}")]
-    File { path: String, error: std::io::Error },
+    /// TLS files that the command line names cannot serve.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// Certificates cannot be issued.
+    #[error(transparent)]
+    Certs(#[from] CertsError),
     /// The server said no, or nothing.
     #[error("{}", told(.0))]
     Server(#[from] Status),
@@ -51,7 +57,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Problems(_) => 1,
-            Self::Usage(_) | Self::Load(_) | Self::File { .. } => 2,
+            Self::Usage(_) | Self::Load(_) | Self::Credentials(_) | Self::Certs(_) => 2,
             Self::Connect(ConnectError::Address { .. } | ConnectError::Scheme { .. }) => 2,
             Self::Server(status) => match status.code() {
                 Code::InvalidArgument | Code::OutOfRange => 1,
@@ -89,9 +95,22 @@ fn told(status: &Status) -> String {
         Code::Internal | Code::Unknown | Code::DataLoss => "the server failed",
         Code::Unimplemented => "the server does not know this call",
         Code::FailedPrecondition => return referred(status),
-        _ => return status.message().to_owned(),
+        // A server that speaks TLS says so in an error of the connection.
+        _ => return with_causes(status),
     };
-    format!("{what}: {}", status.message())
+    format!("{what}: {}", with_causes(status))
+}
+
+/// The message, and the innermost cause where it came from this side.
+fn with_causes(status: &Status) -> String {
+    let mut innermost = std::error::Error::source(status);
+    while let Some(cause) = innermost.and_then(std::error::Error::source) {
+        innermost = Some(cause);
+    }
+    match innermost {
+        Some(cause) => format!("{}: {cause}", status.message()),
+        None => status.message().to_owned(),
+    }
 }
 
 /// The message, and everything that stands in the way.

@@ -1,15 +1,18 @@
 //! Calls with deadlines.
 
-use std::path::Path;
 use std::time::Duration;
 
-use penstock_api::client::{self, Client, Tls};
+use penstock_api::client::{self, Client};
 use penstock_api::v1;
+use penstock_identity::{Credentials, Files};
 use penstock_policies::document::Kind;
 use tonic::{Request, Response, Status};
 
 use crate::args::Global;
 use crate::failure::Failure;
+
+/// Where penstockd listens unless told otherwise.
+const LOCAL: &str = "127.0.0.1:9500";
 
 /// A connection and how long each call may take.
 pub(crate) struct Session {
@@ -19,22 +22,22 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
-        let tls = match (&global.ca, &global.cert, &global.key) {
+        let tls = match (&global.tls_ca, &global.tls_cert, &global.tls_key) {
             (None, None, None) => None,
-            (Some(ca), cert, key) => Some(Tls {
-                ca: read(ca)?,
-                identity: match (cert, key) {
-                    (Some(cert), Some(key)) => Some((read(cert)?, read(key)?)),
-                    _ => None,
-                },
-            }),
-            (None, ..) => {
-                let problem = "--cert and --key need --ca, the authority of the server";
+            (Some(ca), Some(certificate), Some(key)) => Some(Credentials::load(&Files {
+                ca: ca.clone(),
+                certificate: certificate.clone(),
+                key: key.clone(),
+            })?),
+            _ => {
+                let problem = "--tls-ca, --tls-cert and --tls-key (or PENSTOCK_CA, \
+                               PENSTOCK_CERT and PENSTOCK_KEY) go together: give all or none";
                 return Err(Failure::Usage(problem.to_owned()));
             }
         };
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let options = client::Options {
-            server: global.server.clone(),
+            server: (global.server.clone()).unwrap_or_else(|| format!("{scheme}://{LOCAL}")),
             connect_timeout: global.call_timeout,
             tls,
         };
@@ -114,13 +117,6 @@ impl Session {
         self.call(request, |r| async move { resources.get(r).await })
             .await
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::File {
-        path: path.display().to_string(),
-        error,
-    })
 }
 
 /// A port's full name from itself or from TENANT/VPC/PORT.

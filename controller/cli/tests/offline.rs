@@ -220,8 +220,12 @@ fn wrong_usage_is_told() {
             vec![
                 "get",
                 "nodes",
-                "--ca",
+                "--tls-ca",
                 "no-such.pem",
+                "--tls-cert",
+                "no-such.crt",
+                "--tls-key",
+                "no-such.key",
                 "--server",
                 "https://h:1",
             ],

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use penstock_daemon::server::{self, Options};
 use penstock_daemon::store::Embedded;
+use penstock_identity::{Credentials, Files, Kind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -24,10 +25,19 @@ struct Arguments {
     /// The store's directory; it is created where it does not exist.
     #[arg(long)]
     data_dir: PathBuf,
-    /// Serve on an address that other machines can reach, although whoever
-    /// reaches it may change everything.
+    /// PEM file of the authority that operators, controllers and nodes are from.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// PEM file of this controller's certificate.
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file of its key.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Run without TLS, on loopback addresses only: whoever reaches them may
+    /// change everything.
     #[arg(long)]
-    insecure_listen: bool,
+    insecure: bool,
     /// How to write the log, which goes to standard error. RUST_LOG filters it.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -42,21 +52,59 @@ enum LogFormat {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     log(arguments.log_format);
-    if !arguments.listen.ip().is_loopback() && !arguments.insecure_listen {
-        anyhow::bail!(
-            "--listen {} can be reached from other machines, and the API is not protected; \
-             listen on a loopback address, or add --insecure-listen",
-            arguments.listen
-        );
-    }
+    let credentials = credentials(&arguments)?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(run(arguments))
+        .block_on(run(arguments, credentials))
 }
 
-async fn run(arguments: Arguments) -> anyhow::Result<()> {
+/// Who this controller is; nobody if insecurity was asked for and stays on this machine.
+fn credentials(arguments: &Arguments) -> anyhow::Result<Option<Credentials>> {
+    let Arguments {
+        listen,
+        tls_ca,
+        tls_cert,
+        tls_key,
+        insecure,
+        ..
+    } = arguments;
+    match (tls_ca, tls_cert, tls_key) {
+        (Some(ca), Some(certificate), Some(key)) if !insecure => {
+            let credentials = Credentials::load(&Files {
+                ca: ca.clone(),
+                certificate: certificate.clone(),
+                key: key.clone(),
+            })?;
+            if credentials.identity().kind() != Kind::Controller {
+                anyhow::bail!(
+                    "--tls-cert {} is a certificate of {}, and penstockd is a controller; \
+                     `penstock admin certs --controller NAME` issues one for development",
+                    certificate.display(),
+                    credentials.identity()
+                );
+            }
+            Ok(Some(credentials))
+        }
+        (None, None, None) if *insecure && listen.ip().is_loopback() => {
+            tracing::warn!(%listen, "--insecure: whoever reaches this address may change everything");
+            Ok(None)
+        }
+        (None, None, None) if *insecure => anyhow::bail!(
+            "--listen {listen} can be reached from other machines, which --insecure does not \
+             allow; listen on a loopback address, or give --tls-ca, --tls-cert and --tls-key"
+        ),
+        (None, None, None) => anyhow::bail!(
+            "give --tls-ca, --tls-cert and --tls-key (`penstock admin certs` issues them for \
+             development), or --insecure to run without TLS on this machine only"
+        ),
+        _ if *insecure => anyhow::bail!("--insecure excludes --tls-ca, --tls-cert and --tls-key"),
+        _ => anyhow::bail!("--tls-ca, --tls-cert and --tls-key go together: give all three"),
+    }
+}
+
+async fn run(arguments: Arguments, credentials: Option<Credentials>) -> anyhow::Result<()> {
     // Signals first: one that comes during the start must not kill half of it.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -71,8 +119,16 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let listener = TcpListener::bind(arguments.listen)
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    tracing::info!(address = %listener.local_addr()?, "serving penstock.v1");
-    server::serve(listener, Arc::new(store), Options::default(), stop).await?;
+    tracing::info!(
+        address = %listener.local_addr()?,
+        identity = credentials.as_ref().map(|it| it.identity().to_string()),
+        "serving penstock.v1"
+    );
+    let options = Options {
+        credentials,
+        ..Options::default()
+    };
+    server::serve(listener, Arc::new(store), options, stop).await?;
     Ok(())
 }
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use penstock_api::v1::diagnostics_server::DiagnosticsServer;
 use penstock_api::v1::resources_server::ResourcesServer;
+use penstock_identity::server::Door;
+use penstock_identity::{Credentials, Kind};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 use crate::dial::Dialer;
 use crate::election::Elections;
@@ -49,8 +50,9 @@ pub enum Error {
 /// What may differ between installations.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How to reach workers.
-    pub dialer: Dialer,
+    /// Who we are and whom we trust, towards clients and workers alike. Without, whoever
+    /// reaches the listener is served, and only workers on this machine are dialled.
+    pub credentials: Option<Credentials>,
     /// How long things with workers may take.
     pub limits: Limits,
 }
@@ -65,6 +67,13 @@ pub async fn serve(
     options: Options,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
+    let (dialer, door) = match options.credentials {
+        Some(credentials) => (
+            Dialer::new(credentials.clone()),
+            Door::locked(credentials, &[Kind::Operator, Kind::Controller]),
+        ),
+        None => (Dialer::default(), Door::open()),
+    };
     let (registry, elections) = tokio::task::spawn_blocking(move || {
         let registry = Arc::new(Registry::open(store)?);
         let elections = Arc::new(Elections::start(Arc::clone(&registry))?);
@@ -83,7 +92,7 @@ pub async fn serve(
         plans.clone(),
     ));
     tasks.spawn(node::supervise(node::Context {
-        dialer: options.dialer.clone(),
+        dialer: dialer.clone(),
         elections,
         board,
         plans: plans.clone(),
@@ -95,7 +104,7 @@ pub async fn serve(
     let resources = ResourcesServer::new(Resources::new(registry, stopping.clone()))
         .max_decoding_message_size(MESSAGE_LIMIT)
         .max_encoding_message_size(MESSAGE_LIMIT);
-    let diagnostics = DiagnosticsServer::new(Diagnostics::new(plans, options.dialer))
+    let diagnostics = DiagnosticsServer::new(Diagnostics::new(plans, dialer))
         .max_decoding_message_size(MESSAGE_LIMIT)
         .max_encoding_message_size(MESSAGE_LIMIT);
     health.set_serving::<ResourcesServer<Resources>>().await;
@@ -108,12 +117,12 @@ pub async fn serve(
     let server = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .layer(door.guard())
         .add_service(health_service)
         .add_service(reflection)
         .add_service(resources)
         .add_service(diagnostics);
-    // The builder's own `tcp_nodelay` is for sockets that it binds itself.
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = door.accept(listener);
     let mut stopped = stopping.clone();
     let serving = server.serve_with_incoming_shutdown(incoming, async move {
         // An error means that the sender is gone, which is a stop as well.

@@ -33,7 +33,13 @@ impl Process {
     fn start(directory: &Path) -> Self {
         let mut child = command(
             directory,
-            &["--listen", "127.0.0.1:0", "--log-format", "json"],
+            &[
+                "--insecure",
+                "--listen",
+                "127.0.0.1:0",
+                "--log-format",
+                "json",
+            ],
         )
         .spawn()
         .unwrap();
@@ -118,11 +124,14 @@ fn tenant(number: u64) -> v1::ApplyRequest {
 }
 
 #[test]
-fn an_open_address_needs_a_word() {
+fn an_open_address_is_never_insecure() {
     let directory = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let text = refusal(directory.path(), &["--listen", address]);
-        assert!(text.contains("--insecure-listen"), "{text}");
+        let text = refusal(directory.path(), &["--insecure", "--listen", address]);
+        assert!(
+            text.contains("can be reached from other machines"),
+            "{text}"
+        );
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -133,7 +142,7 @@ async fn sigterm_ends_it_well_and_one_process_owns_a_directory() {
     let process = Process::start(directory.path());
     let mut client = process.client().await.resources;
     client.apply(tenant(1)).await.unwrap();
-    let text = refusal(directory.path(), &["--listen", "127.0.0.1:0"]);
+    let text = refusal(directory.path(), &["--insecure", "--listen", "127.0.0.1:0"]);
     assert!(text.contains("in use by another process"), "{text}");
     process.signal("-TERM");
     assert!(process.wait().await.success());

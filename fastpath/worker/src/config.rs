@@ -29,7 +29,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Written once the worker serves: the address it listens on.
     pub ready_file: Option<PathBuf>,
-    /// Who the worker is and who may talk to it; `None`: not encrypted.
+    /// Who the worker is and whom it trusts; `None`: whoever reaches `listen`.
     pub tls: Option<Tls>,
     /// Forwarding threads; 1 for now.
     pub lcores: u32,
@@ -57,7 +57,8 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Issuers of clients' certificates: whoever has one from them may program the node.
+    /// The authority of controllers: whoever has a controller's certificate from it may
+    /// program the node.
     pub client_ca: PathBuf,
 }
 
@@ -100,6 +101,8 @@ pub struct Nic {
     pub vtep: Ipv4Addr,
     /// Length of the VTEP's on-link prefix.
     pub vtep_prefix_len: u8,
+    /// Bytes of an IP packet on the underlay; `None`: what the uplink has.
+    pub mtu: Option<u16>,
     /// Where everything off that prefix goes.
     pub gateway: Option<Ipv4Addr>,
 }
@@ -152,7 +155,7 @@ impl Config {
     pub fn load(args: &Args) -> Result<Self, ConfigError> {
         let mut file = read(&args.config)?;
         args.apply(&mut file);
-        Self::check(file, args.insecure_listen, args.ready_file.clone())
+        Self::check(file, args.insecure, args.ready_file.clone())
     }
 
     /// Checks what was written.
@@ -161,7 +164,7 @@ impl Config {
     /// The first value that cannot be used.
     pub fn check(
         file: File,
-        insecure_listen: bool,
+        insecure: bool,
         ready_file: Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
         let File {
@@ -186,7 +189,7 @@ impl Config {
                 "a node's name has 1 to 253 characters and no spaces; use the host name",
             );
         }
-        check_listen(listen, tls.is_some(), insecure_listen)?;
+        check_listen(listen, tls.is_some(), insecure)?;
         let tls = tls.map(|tls| {
             let file::Tls {
                 certificate,
@@ -269,15 +272,27 @@ fn check_range(field: &str, value: u32, low: u32, high: u32) -> Result<(), Confi
 }
 
 fn check_listen(listen: SocketAddr, tls: bool, insecure: bool) -> Result<(), ConfigError> {
-    if listen.ip().is_loopback() || tls || insecure {
-        return Ok(());
+    match (tls, insecure) {
+        (true, false) => Ok(()),
+        (true, true) => refuse(
+            "tls",
+            "[tls] with --insecure",
+            "leave one of them out: with the section, only controllers are heard",
+        ),
+        (false, false) => refuse(
+            "tls",
+            "nothing",
+            "add a [tls] section with certificate, key and client_ca (`penstock admin certs` \
+             issues them for development), or pass --insecure and listen on a loopback address",
+        ),
+        (false, true) if listen.ip().is_loopback() => Ok(()),
+        (false, true) => refuse(
+            "listen",
+            &listen.to_string(),
+            "without TLS whoever reaches this address programs the node; with --insecure it must \
+             be a loopback address, e.g. 127.0.0.1:9559, or add a [tls] section",
+        ),
     }
-    refuse(
-        "listen",
-        &listen.to_string(),
-        "without a [tls] section anyone who reaches this address programs the node; add the \
-         section, listen on a loopback address, or pass --insecure-listen on a network you trust",
-    )
 }
 
 fn check_eal(eal: file::Eal) -> Result<Eal, ConfigError> {
@@ -372,6 +387,7 @@ fn check_nic(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
         device_id,
         uplink,
         vtep,
+        mtu,
         gateway,
     } = nic;
     let field = |name: &str| format!("nic[{i}].{name}");
@@ -403,6 +419,15 @@ fn check_nic(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
             "an IPv4 unicast address with the length of its on-link prefix, e.g. \"192.0.2.1/24\"",
         );
     };
+    if let Some(mtu) = mtu
+        && !(1280..=9216).contains(&mtu)
+    {
+        return refuse(
+            &field("mtu"),
+            &mtu.to_string(),
+            "bytes of an IP packet on the underlay, 1280 to 9216",
+        );
+    }
     if let Some(gateway) = gateway {
         let on_link = |ip: Ipv4Addr| u64::from(ip.to_bits()) >> (32 - vtep_prefix_len);
         if on_link(gateway) != on_link(vtep) || gateway == vtep {
@@ -418,6 +443,7 @@ fn check_nic(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
         uplink,
         vtep,
         vtep_prefix_len,
+        mtu,
         gateway,
     })
 }

@@ -11,11 +11,11 @@ use anyhow::Context as _;
 use penstock_engine::NicConfig;
 use penstock_engine::nic::{Capacities, Table};
 use penstock_flow::{Addr, Prefix};
+use penstock_identity::server::Door;
 use penstock_slowpath_api::v1;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::transport::ServerTlsConfig;
 
 pub use parts::{Parts, dpdk, in_memory};
 
@@ -50,7 +50,7 @@ impl Worker {
     /// # Errors
     /// Whatever is missing, with what to do about it.
     pub async fn start(config: &Config, parts: Parts) -> anyhow::Result<Self> {
-        let tls = config.tls.as_ref().map(transport::tls).transpose()?;
+        let door = transport::door(config)?;
         let store = Arc::new(Store::open(&config.data_dir)?);
         let lcore = parts.lcore.clone();
         let numbers = Numbers::resume(DEVICE_PORTS, PortsFile::load(&store)?);
@@ -65,7 +65,7 @@ impl Worker {
         for (uplink, nic) in (1..).zip(&config.nics) {
             let source = Source::from(&nic.uplink);
             let attached = attachments
-                .add_uplink(uplink, source)
+                .add_uplink(uplink, source, nic.mtu)
                 .await
                 .with_context(|| format!("uplink of NIC {}", nic.device_id))?;
             let engine = nic_config(nic, &attached, config.flow_capacity)?;
@@ -105,7 +105,7 @@ impl Worker {
             stop: watch::Sender::new(false),
             tasks: JoinSet::new(),
         };
-        worker.spawn(listener, tls);
+        worker.spawn(listener, door);
         if let Some(listener) = metrics {
             worker.spawn_metrics(listener);
         }
@@ -113,7 +113,7 @@ impl Worker {
         Ok(worker)
     }
 
-    fn spawn(&mut self, listener: TcpListener, tls: Option<ServerTlsConfig>) {
+    fn spawn(&mut self, listener: TcpListener, door: Door) {
         let p4rt = p4rt::Server::new(self.devices.iter().map(Arc::clone));
         let slowpath = slowpath::Server::new(Arc::clone(&self.node));
         let mut stopped = self.stop.subscribe();
@@ -121,7 +121,7 @@ impl Worker {
             let stop = async move {
                 drop(stopped.wait_for(|stop| *stop).await);
             };
-            transport::serve(listener, tls, p4rt, slowpath, stop).await
+            transport::serve(listener, &door, p4rt, slowpath, stop).await
         });
         for device in &self.devices {
             let keep = tasks::keep(Arc::clone(device), self.stop.subscribe());

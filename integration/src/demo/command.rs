@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
+use super::pki::Pki;
 use crate::bed::{Netns, run};
 
 /// A shell at the controller's side.
@@ -13,35 +14,48 @@ use crate::bed::{Netns, run};
 pub(super) struct Penstock {
     ns: Netns,
     binary: PathBuf,
-    server: String,
+    /// Which controller, and as whom.
+    environment: Vec<String>,
 }
 
 impl Penstock {
-    pub(super) fn new(ns: Netns, binaries: &Path, server: String) -> Self {
+    pub(super) fn new(ns: Netns, binaries: &Path, server: &str, pki: &Pki) -> Self {
+        let (certificate, key) = pki.of("operator", "admin");
         Self {
             ns,
             binary: binaries.join("penstock"),
-            server,
+            environment: vec![
+                format!("PENSTOCK_SERVER=https://{server}"),
+                format!("PENSTOCK_CA={}", pki.ca()),
+                format!("PENSTOCK_CERT={certificate}"),
+                format!("PENSTOCK_KEY={key}"),
+            ],
         }
     }
 
-    /// The whole command line, for a person to repeat.
-    pub(super) fn line(&self, args: &[&str]) -> Vec<String> {
-        let head = ["ip", "netns", "exec", self.ns.name()].map(str::to_owned);
-        let program = [
-            self.binary.display().to_string(),
-            "--server".to_owned(),
-            self.server.clone(),
-        ];
-        head.into_iter()
-            .chain(program)
-            .chain(args.iter().map(|&a| a.to_owned()))
-            .collect()
+    /// What a person's shell needs for [`Self::line`].
+    pub(super) fn environment(&self) -> &[String] {
+        &self.environment
+    }
+
+    /// The command line, for a person to repeat.
+    pub(super) fn line(&self, args: &[&str]) -> String {
+        let binary = self.binary.display().to_string();
+        let head = ["ip", "netns", "exec", self.ns.name(), &binary];
+        let line: Vec<&str> = head.iter().chain(args).copied().collect();
+        line.join(" ")
     }
 
     pub(super) fn run(&self, args: &[&str]) -> Result<String> {
-        let line = self.line(args);
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let binary = self.binary.display().to_string();
+        let head = ["ip", "netns", "exec", self.ns.name(), "env"];
+        let environment = self.environment.iter().map(String::as_str);
+        let line: Vec<&str> = head
+            .into_iter()
+            .chain(environment)
+            .chain([&*binary])
+            .chain(args.iter().copied())
+            .collect();
         run(&line, Duration::from_secs(40))?.success(&line)
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::command::Penstock;
+use super::pki::Pki;
 use super::{Options, PREFIX};
 use crate::bed::{Bed, Interrupt, Netns, Workload, cable, eventually, quiet};
 
@@ -45,6 +46,7 @@ pub(super) struct Stage {
     ctl: Netns,
     workloads: Vec<(String, Workload)>,
     binaries: PathBuf,
+    pki: Pki,
 }
 
 impl Stage {
@@ -64,7 +66,10 @@ impl Stage {
             quiet(host, "u0")?;
             host.run(&["ip", "link", "set", "u0", "up"])?;
         }
+        let folder = bed.scratch().join("pki");
+        let pki = Pki::issue(&options.binaries, folder, &["host-a", "host-b"])?;
         let mut stage = Self {
+            pki,
             bed,
             ctl,
             workloads: Vec::new(),
@@ -99,8 +104,15 @@ impl Stage {
     fn start(&mut self, hosts: &[Netns; 2], interrupt: &Interrupt) -> Result<()> {
         let bin = |name: &str| self.binaries.join(name).display().to_string();
         let data = |name: &str| self.bed.scratch().join(name).display().to_string();
+        let (certificate, key) = self.pki.of("controller", "main");
         let daemon = [
             bin("penstockd"),
+            "--tls-ca".into(),
+            self.pki.ca(),
+            "--tls-cert".into(),
+            certificate,
+            "--tls-key".into(),
+            key,
             "--listen".into(),
             SERVER.into(),
             "--data-dir".into(),
@@ -114,15 +126,13 @@ impl Stage {
             let folder = self.bed.scratch().join(name);
             fs::write(
                 &config,
-                worker_config(name, last, &folder.display().to_string()),
+                worker_config(name, last, &folder.display().to_string(), &self.pki),
             )
             .with_context(|| format!("write {}", config.display()))?;
-            // Its own segment between the two: not loopback, and nobody else's.
             let command = [
                 worker.clone(),
                 "--config".into(),
                 config.display().to_string(),
-                "--insecure-listen".into(),
             ];
             spawn(&mut self.bed, host, name, &command)?;
         }
@@ -179,7 +189,7 @@ impl Stage {
     }
 
     pub(super) fn penstock(&self) -> Penstock {
-        Penstock::new(self.ctl.clone(), &self.binaries, format!("http://{SERVER}"))
+        Penstock::new(self.ctl.clone(), &self.binaries, SERVER, &self.pki)
     }
 
     pub(super) fn workload(&self, name: &str) -> Result<&Netns> {
@@ -252,6 +262,9 @@ impl Stage {
     pub(super) fn print_what_to_try(&self) {
         let penstock = self.penstock();
         println!("\nIt is still running. Try, as root:");
+        for variable in penstock.environment() {
+            println!("  export {variable}");
+        }
         for args in [
             &["get", "ports"][..],
             &["nodes"],
@@ -269,7 +282,7 @@ impl Stage {
                 "5432",
             ],
         ] {
-            println!("  {}", penstock.line(args).join(" "));
+            println!("  {}", penstock.line(args));
         }
         if let Ok(ns) = self.workload("blue-client") {
             println!(
@@ -317,12 +330,19 @@ fn spawn(bed: &mut Bed, ns: &Netns, name: &str, command: &[String]) -> Result<()
     bed.spawn(ns, name, &command).map(|_| ())
 }
 
-fn worker_config(name: &str, last: u8, data: &str) -> String {
+fn worker_config(name: &str, last: u8, data: &str, pki: &Pki) -> String {
+    let (certificate, key) = pki.of("node", name);
+    let ca = pki.ca();
     let prefix = format!("{PREFIX}{}-{name}", std::process::id());
     format!(
         r#"node = "{name}"
 listen = "10.255.0.{last}:9600"
 data_dir = "{data}"
+
+[tls]
+certificate = "{certificate}"
+key = "{key}"
+client_ca = "{ca}"
 
 [eal]
 file_prefix = "{prefix}"

@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         let address = &target.address;
         let channel = context
             .dialer
-            .connect(address, limits.connect)
+            .connect(name, address, limits.connect)
             .await?;
         let mut client = dial::slow_path(channel.clone());
         let unanswered = |status| Error::GetNode {

@@ -1,58 +1,93 @@
 //! The one place where the channel to the controller is made.
 
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use p4runtime::transport;
+use penstock_identity::server::Door;
+use penstock_identity::{Credentials, CredentialsError, Files, Identity, Kind, NameError};
 use penstock_slowpath_api::v1::slow_path_server::SlowPathServer;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 use super::{p4rt, slowpath};
-use crate::config::Tls;
+use crate::config::{Config, Tls};
 
 /// After a stop, calls have this long to end; streams never would by themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Why TLS cannot be had.
+/// Why nobody can be let in.
 #[derive(Debug, thiserror::Error)]
-#[error("tls.{field} = {path}: {source}")]
-pub struct TlsError {
-    field: &'static str,
-    path: String,
-    source: std::io::Error,
+pub enum DoorError {
+    /// The files of `[tls]` cannot serve.
+    #[error("tls: {0}")]
+    Credentials(#[from] CredentialsError),
+    /// No certificate can be for this node.
+    #[error("node = {node:?} cannot be in a certificate: {source}")]
+    Node {
+        /// The configured name.
+        node: String,
+        /// What is wrong with it.
+        source: NameError,
+    },
+    /// The certificate is somebody else's.
+    #[error(
+        "tls.certificate = {path}: it is for {found}, and this node is {wanted}; give the node's \
+         own certificate, or correct `node`"
+    )]
+    NotOurs {
+        /// The file.
+        path: String,
+        /// Whom it names.
+        found: Identity,
+        /// Whom it should name.
+        wanted: Identity,
+    },
 }
 
-/// The worker's identity, and whose clients it trusts: both sides show a certificate.
+/// Who may come in: controllers that know this node by its own certificate, or, without
+/// `[tls]`, whoever reaches the socket.
 ///
 /// # Errors
-/// A file cannot be read.
-pub fn tls(config: &Tls) -> Result<ServerTlsConfig, TlsError> {
-    let read = |field, path: &Path| {
-        std::fs::read(path).map_err(|source| TlsError {
-            field,
-            path: path.display().to_string(),
-            source,
-        })
+/// The certificate, its key and the authority do not work together, or are for another node.
+pub fn door(config: &Config) -> Result<Door, DoorError> {
+    let Some(tls) = &config.tls else {
+        tracing::warn!(
+            listen = %config.listen,
+            "--insecure: whoever reaches this address programs the node"
+        );
+        return Ok(Door::open());
     };
-    let certificate = read("certificate", &config.certificate)?;
-    let key = read("key", &config.key)?;
-    let client_ca = read("client_ca", &config.client_ca)?;
-    Ok(ServerTlsConfig::new()
-        .identity(Identity::from_pem(certificate, key))
-        .client_ca_root(Certificate::from_pem(client_ca)))
+    let Tls {
+        certificate,
+        key,
+        client_ca,
+    } = tls;
+    let wanted = Identity::new(Kind::Node, &config.node).map_err(|source| DoorError::Node {
+        node: config.node.clone(),
+        source,
+    })?;
+    let credentials = Credentials::load(&Files {
+        ca: client_ca.clone(),
+        certificate: certificate.clone(),
+        key: key.clone(),
+    })?;
+    if credentials.identity() != &wanted {
+        return Err(DoorError::NotOurs {
+            path: certificate.display().to_string(),
+            found: credentials.identity().clone(),
+            wanted,
+        });
+    }
+    Ok(Door::locked(credentials, &[Kind::Controller]))
 }
 
 /// Serves both services, and reflection for people with a client of their own, until
 /// `stop` ends.
 ///
 /// # Errors
-/// The listener fails, or the identity is not usable.
+/// The listener fails.
 pub async fn serve(
     listener: TcpListener,
-    tls: Option<ServerTlsConfig>,
+    door: &Door,
     p4rt: p4rt::Server,
     slowpath: slowpath::Server,
     stop: impl Future<Output = ()>,
@@ -61,12 +96,6 @@ pub async fn serve(
     let slowpath = SlowPathServer::new(slowpath)
         .max_decoding_message_size(transport::MAX_MESSAGE)
         .max_encoding_message_size(transport::MAX_MESSAGE);
-    let mut server = transport::server();
-    if let Some(tls) = tls {
-        server = server
-            .tls_config(tls)
-            .context("tls: certificate, key and client_ca do not work together")?;
-    }
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(penstock_slowpath_api::DESCRIPTORS)
         .register_encoded_file_descriptor_set(p4runtime::p4info::DESCRIPTORS)
@@ -75,12 +104,13 @@ pub async fn serve(
     health
         .set_serving::<SlowPathServer<slowpath::Server>>()
         .await;
-    let server = server
+    let server = transport::server()
+        .layer(door.guard())
         .add_service(reflection)
         .add_service(health_service)
         .add_service(transport::service(p4rt))
         .add_service(slowpath)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+        .serve_with_incoming_shutdown(door.accept(listener), async move {
             drop(stopped.wait_for(|stopping| *stopping).await);
         });
     let grace = async {

@@ -23,9 +23,9 @@ pub struct Args {
     /// Overrides the file's `data_dir`.
     #[arg(long)]
     pub data_dir: Option<PathBuf>,
-    /// Allow an address that is not loopback without a [tls] section.
+    /// Serve without TLS: whoever reaches `listen`, a loopback address then, programs the node.
     #[arg(long)]
-    pub insecure_listen: bool,
+    pub insecure: bool,
     /// Write the gRPC address to this file once the worker serves.
     #[arg(long)]
     pub ready_file: Option<PathBuf>,

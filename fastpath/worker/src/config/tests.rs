@@ -18,7 +18,7 @@ vtep = "192.0.2.2/24"
 
 fn check(text: &str) -> Result<Config, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    Config::check(file, false, None).map_err(|error| error.to_string())
+    Config::check(file, !text.contains("[tls]"), None).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn refusals_name_field_value_and_remedy() {
         (
             "[attachments]",
             "listen = \"0.0.0.0:1\"\n[attachments]",
-            "--insecure-listen",
+            "listen = 0.0.0.0:1: without TLS whoever reaches this address",
         ),
         (
             "[attachments]",
@@ -81,6 +81,7 @@ fn refusals_name_field_value_and_remedy() {
         ("{ interface = \"u0\" }", "{ }", "nic[0].uplink = "),
         ("192.0.2.1/24", "192.0.2.1", "nic[0].vtep = \"192.0.2.1\""),
         ("192.0.2.1/24", "fd00::1/64", "nic[0].vtep = "),
+        ("gateway =", "mtu = 100\ngateway =", "nic[0].mtu = 100"),
         ("192.0.2.2/24", "192.0.2.1/24", "nic[1].vtep = 192.0.2.1"),
         (
             "192.0.2.254",
@@ -103,10 +104,21 @@ fn tls_opens_other_addresses() {
 }
 
 #[test]
-fn a_flag_lifts_the_loopback_rule() {
-    let text = GOOD.replacen("[attachments]", "listen = \"0.0.0.0:1\"\n[attachments]", 1);
-    let file: File = toml::from_str(&text).expect("toml");
-    assert!(Config::check(file, true, None).is_ok());
+fn insecure_must_be_asked_for_and_excludes_tls() {
+    let check = |text: &str, insecure| {
+        let file: File = toml::from_str(text).expect("toml");
+        let checked = Config::check(file, insecure, None);
+        checked.map_err(|error| error.to_string())
+    };
+    let error = check(GOOD, false).expect_err("not asked for");
+    assert!(
+        error.starts_with("tls = nothing: add a [tls] section"),
+        "{error}"
+    );
+    assert!(check(GOOD, true).is_ok());
+    let tls = format!("{GOOD}\n[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n");
+    let error = check(&tls, true).expect_err("both");
+    assert!(error.contains("leave one of them out"), "{error}");
 }
 
 #[test]
@@ -132,5 +144,6 @@ fn patterns_match_whole_names() {
 fn the_example_is_good() {
     let config = check(include_str!("../../examples/worker.toml")).expect("good");
     assert_eq!(config.nics.len(), 1);
+    assert!(config.tls.is_some());
     assert!(config.metrics_listen.is_some());
 }

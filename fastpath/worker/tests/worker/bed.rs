@@ -83,6 +83,7 @@ impl Node {
             .command(&program())
             .arg("--config")
             .arg(&config)
+            .arg("--insecure")
             .arg("--ready-file")
             .arg(&ready)
             .stdin(Stdio::null())

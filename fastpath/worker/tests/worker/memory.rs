@@ -27,11 +27,28 @@ impl Bed {
         Self::on(dir, host, more).await
     }
 
+    /// What it says where it does not start.
+    pub(crate) async fn try_with(more: &str) -> Result<Self, String> {
+        let dir = Arc::new(tempfile::tempdir().expect("a directory"));
+        let host = Arc::new(Host::new(["u0", "u1", "va", "vb"]));
+        Self::try_on(dir, host, more).await
+    }
+
     async fn on(dir: Arc<tempfile::TempDir>, host: Arc<Host>, more: &str) -> Self {
+        Self::try_on(dir, host, more).await.expect("starts")
+    }
+
+    async fn try_on(
+        dir: Arc<tempfile::TempDir>,
+        host: Arc<Host>,
+        more: &str,
+    ) -> Result<Self, String> {
         let config = config(dir.path(), more);
         let parts = worker::in_memory(&config, Arc::clone(&host)).expect("a thread");
-        let worker = Worker::start(&config, parts).await.expect("starts");
-        Self { worker, host, dir }
+        match Worker::start(&config, parts).await {
+            Ok(worker) => Ok(Self { worker, host, dir }),
+            Err(error) => Err(format!("{error:#}")),
+        }
     }
 
     pub(crate) async fn controller(&self) -> Controller {
@@ -56,5 +73,5 @@ fn config(dir: &std::path::Path, more: &str) -> Config {
          [[nic]]\ndevice_id = 2\nuplink = {{ interface = \"u1\" }}\nvtep = \"192.0.2.2/24\"\n{more}"
     );
     let file: File = toml::from_str(&text).expect("toml");
-    Config::check(file, false, None).expect("good")
+    Config::check(file, !more.contains("[tls]"), None).expect("good")
 }

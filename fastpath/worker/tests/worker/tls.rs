@@ -1,82 +1,137 @@
 //! Who may talk to a worker that has a [tls] section.
 
 use std::path::Path;
-use std::time::Duration;
 
+use p4runtime::transport::endpoint;
+use p4runtime::v1 as p4;
+use penstock_identity::authority::Authority;
+use penstock_identity::client::{Client, Expected};
+use penstock_identity::{Credentials, Files, Identity, Kind};
 use penstock_slowpath_api::v1;
 use penstock_slowpath_api::v1::slow_path_client::SlowPathClient;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::time::timeout;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::Code;
 
+use crate::controller::SOON;
 use crate::memory::Bed;
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority() -> Authority {
-    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().expect("a key");
-    CertifiedIssuer::self_signed(params, key).expect("signs itself")
+fn identity(kind: Kind, name: &str) -> Identity {
+    Identity::new(kind, name).expect("a name")
 }
 
-/// Certificate and key, in PEM.
-fn issue(authority: &Authority, name: &str) -> (String, String) {
-    let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-    let key = KeyPair::generate().expect("a key");
-    let certificate = params.signed_by(&key, authority).expect("signs");
-    (certificate.pem(), key.serialize_pem())
+/// An authority with its file, and what it has issued.
+struct Issuer(Authority, tempfile::TempDir);
+
+impl Issuer {
+    fn new() -> Self {
+        let (authority, kept) = Authority::create().expect("an authority");
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("ca.crt"), kept.certificate).expect("writes");
+        Self(authority, dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.1.path()
+    }
+
+    fn files(&self, identity: &Identity) -> Files {
+        let issued = self.0.issue(identity, 1).expect("issues");
+        let path = |end| self.path().join(format!("{}.{end}", identity.dns_name()));
+        let files = Files {
+            ca: self.path().join("ca.crt"),
+            certificate: path("crt"),
+            key: path("key"),
+        };
+        std::fs::write(&files.certificate, issued.certificate).expect("writes");
+        std::fs::write(&files.key, issued.key).expect("writes");
+        files
+    }
+
+    fn client(&self, kind: Kind, name: &str, expected: &str) -> Client {
+        let files = self.files(&identity(kind, name));
+        let expected = Expected::Exactly(identity(Kind::Node, expected));
+        Client::new(Credentials::load(&files).expect("good"), expected)
+    }
 }
 
-fn write(dir: &Path, name: &str, text: &str) -> String {
-    let path = dir.join(name);
-    std::fs::write(&path, text).expect("writes");
-    path.display().to_string()
+fn section(files: &Files) -> String {
+    let Files {
+        ca,
+        certificate,
+        key,
+    } = files;
+    format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nclient_ca = {ca:?}\n")
+}
+
+/// Whether both services answer; what was said if not.
+async fn ask(bed: &Bed, client: &Client) -> Result<(), String> {
+    let address = bed.worker.address().to_string();
+    let endpoint = endpoint(format!("http://{address}")).expect("an endpoint");
+    let asked = async {
+        let channel = client.channel(endpoint, &address).await;
+        let channel = channel.map_err(|error| error.to_string())?;
+        let mut slow = SlowPathClient::new(channel.clone());
+        let node = slow.get_node(v1::GetNodeRequest {}).await;
+        let mut p4 = p4runtime::transport::client(channel);
+        let capabilities = p4.capabilities(p4::CapabilitiesRequest::default()).await;
+        for status in [node.map(drop), capabilities.map(drop)] {
+            if let Err(status) = status {
+                assert_eq!(status.code(), Code::PermissionDenied);
+                return Err(status.message().to_owned());
+            }
+        }
+        Ok(())
+    };
+    timeout(SOON, asked).await.expect("in time")
 }
 
 #[tokio::test]
-async fn only_clients_of_the_right_authority_are_heard() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (ours, theirs) = (authority(), authority());
-    let (certificate, key) = issue(&ours, "node.test");
-    let section = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
-        write(dir.path(), "cert.pem", &certificate),
-        write(dir.path(), "key.pem", &key),
-        write(dir.path(), "ca.pem", &ours.pem()),
-    );
-    let bed = Bed::with(&section).await;
-    let uri = format!("https://{}", bed.worker.address());
-    let trust = ClientTlsConfig::new()
-        .ca_certificate(Certificate::from_pem(ours.pem()))
-        .domain_name("node.test");
-    let identity = |authority| {
-        let (certificate, key) = issue(authority, "controller.test");
-        Identity::from_pem(certificate, key)
-    };
+async fn only_its_controllers_are_heard() {
+    let (ours, theirs) = (Issuer::new(), Issuer::new());
+    let bed = Bed::with(&section(&ours.files(&identity(Kind::Node, "host-1")))).await;
     let cases = [
-        ("ours", Some(trust.clone().identity(identity(&ours))), true),
+        (ours.client(Kind::Controller, "main", "host-1"), None),
         (
-            "of others",
-            Some(trust.clone().identity(identity(&theirs))),
-            false,
+            ours.client(Kind::Operator, "admin", "host-1"),
+            Some(
+                "you are spiffe://penstock/operator/admin, and spiffe://penstock/node/host-1 hears only controller",
+            ),
         ),
-        ("without certificate", Some(trust), false),
-        ("in the clear", None, false),
+        (
+            ours.client(Kind::Node, "host-2", "host-1"),
+            Some("refused our certificate of spiffe://penstock/node/host-2"),
+        ),
+        (
+            ours.client(Kind::Controller, "main", "host-2"),
+            Some("where spiffe://penstock/node/host-2 must be"),
+        ),
+        (
+            theirs.client(Kind::Controller, "main", "host-1"),
+            Some("not signed by the authority"),
+        ),
     ];
-    for (who, tls, expected) in cases {
-        let endpoint = match tls {
-            Some(tls) => Endpoint::from_shared(uri.clone())
-                .and_then(|endpoint| endpoint.tls_config(tls))
-                .expect("an endpoint"),
-            None => Endpoint::from_shared(uri.replace("https", "http")).expect("an endpoint"),
-        };
-        let heard = async {
-            let channel = endpoint.connect().await.ok()?;
-            let mut client = SlowPathClient::new(channel);
-            client.get_node(v1::GetNodeRequest {}).await.ok()
-        };
-        let heard = timeout(Duration::from_secs(10), heard).await;
-        assert_eq!(heard.expect("in time").is_some(), expected, "{who}");
+    for (client, expected) in cases {
+        match (ask(&bed, &client).await, expected) {
+            (Ok(()), None) => {}
+            (Err(told), Some(expected)) => assert!(told.contains(expected), "{told}"),
+            (told, _) => panic!("{client:?}: {told:?}"),
+        }
     }
+    // In the clear, nothing is to be had.
+    let channel = endpoint(format!("http://{}", bed.worker.address())).expect("an endpoint");
+    let channel = timeout(SOON, channel.connect()).await.expect("in time");
+    let mut slow = SlowPathClient::new(channel.expect("a socket"));
+    let answer = timeout(SOON, slow.get_node(v1::GetNodeRequest {})).await;
+    answer.expect("in time").expect_err("in the clear");
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_node_does_not_start() {
+    let issuer = Issuer::new();
+    let more = section(&issuer.files(&identity(Kind::Node, "host-2")));
+    let error = Bed::try_with(&more).await.err().expect("refused");
+    assert!(
+        error.contains("it is for spiffe://penstock/node/host-2, and this node is spiffe://penstock/node/host-1"),
+        "{error}"
+    );
 }

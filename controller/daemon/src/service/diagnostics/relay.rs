@@ -167,7 +167,7 @@ impl Relay {
     ) -> Result<worker::slow_path_client::SlowPathClient<tonic::transport::Channel>, Status> {
         let channel = self
             .dialer
-            .connect(&plan.address, self.deadline)
+            .connect(plan.node.as_str(), &plan.address, self.deadline)
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(dial::slow_path(channel))
