@@ -30,7 +30,10 @@ use crate::lcore::Queues;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The underlay. The host may have its own use of the interface.
-    Uplink,
+    Uplink {
+        /// Bytes of an IP packet; `None`: what the device has.
+        mtu: Option<u16>,
+    },
     /// A workload. With `shield`, nothing that it sends reaches the host's own stack.
     Workload {
         /// Whether to see to it.
@@ -116,8 +119,23 @@ pub enum PortError {
         /// What the kernel says.
         reason: String,
     },
+    /// The underlay's packets do not fit it.
+    #[error(
+        "interface {interface} has MTU {has}, and the NIC's mtu is {wanted}; raise the one or lower the other"
+    )]
+    SmallUplink {
+        /// Which.
+        interface: String,
+        /// What it has.
+        has: u32,
+        /// What the configuration says.
+        wanted: u16,
+    },
     /// Its frames do not fit.
-    #[error("interface {interface} has MTU {mtu}; buffers carry at most {most}: lower it")]
+    #[error(
+        "interface {interface} has MTU {mtu}; buffers carry at most {most}: lower it, or set \
+         nic.mtu for larger buffers"
+    )]
     Mtu {
         /// Which.
         interface: String,

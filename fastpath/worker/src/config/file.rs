@@ -112,6 +112,8 @@ pub struct Nic {
     pub uplink: Uplink,
     /// Address and prefix length.
     pub vtep: String,
+    /// Bytes of an IP packet on the underlay.
+    pub mtu: Option<u16>,
     /// The underlay's gateway.
     pub gateway: Option<Ipv4Addr>,
 }

@@ -34,6 +34,14 @@ pub struct Attached {
     pub mtu: u16,
 }
 
+/// An uplink as it was attached first.
+#[derive(Clone, Debug)]
+struct Uplink {
+    source: Source,
+    purpose: Purpose,
+    mac: Mac,
+}
+
 /// Keeps what is polled equal to what is wanted.
 #[derive(Debug)]
 pub struct Attachments {
@@ -41,7 +49,7 @@ pub struct Attachments {
     lcore: Handle,
     allow: config::Attachments,
     numbers: Numbers,
-    uplinks: BTreeMap<u32, (Source, Mac)>,
+    uplinks: BTreeMap<u32, Uplink>,
     states: BTreeMap<String, State>,
     /// The interfaces behind uplinks, and their state.
     uplink_states: BTreeMap<u32, State>,
@@ -75,9 +83,16 @@ impl Attachments {
         &mut self,
         device_port: u32,
         source: Source,
+        mtu: Option<u16>,
     ) -> Result<Attached, PortError> {
-        let (opened, link) = self.attach(device_port, &source, Purpose::Uplink).await?;
-        self.uplinks.insert(device_port, (source, opened.mac));
+        let purpose = Purpose::Uplink { mtu };
+        let (opened, link) = self.attach(device_port, &source, purpose).await?;
+        let uplink = Uplink {
+            source,
+            purpose,
+            mac: opened.mac,
+        };
+        self.uplinks.insert(device_port, uplink);
         let state = State::Attached { device_port, link };
         self.uplink_states.insert(device_port, state);
         Ok(opened)
@@ -144,8 +159,8 @@ impl Attachments {
                 self.detach(device_port, &name).await;
             }
         }
-        for (device_port, (source, _)) in std::mem::take(&mut self.uplinks) {
-            self.detach(device_port, &source.to_string()).await;
+        for (device_port, uplink) in std::mem::take(&mut self.uplinks) {
+            self.detach(device_port, &uplink.source.to_string()).await;
         }
     }
 
@@ -157,7 +172,7 @@ impl Attachments {
         if self
             .uplinks
             .values()
-            .any(|(uplink, _)| *uplink == interface)
+            .any(|uplink| uplink.source == interface)
         {
             return Err(PortError::IsUplink(name.to_owned()));
         }
@@ -185,7 +200,12 @@ impl Attachments {
     }
 
     async fn reconcile_uplinks(&mut self) {
-        for (device_port, (source, mac)) in self.uplinks.clone() {
+        for (device_port, uplink) in self.uplinks.clone() {
+            let Uplink {
+                source,
+                purpose,
+                mac,
+            } = uplink;
             let Source::Interface(name) = &source else {
                 continue;
             };
@@ -207,7 +227,7 @@ impl Attachments {
             let next = if found.is_none() {
                 State::Failed(PortError::NoInterface(name.clone()).to_string())
             } else {
-                match self.attach(device_port, &source, Purpose::Uplink).await {
+                match self.attach(device_port, &source, purpose).await {
                     Ok((opened, link)) => {
                         tracing::info!(uplink = name, "uplink is back");
                         if opened.mac != mac {

@@ -9,14 +9,54 @@ use penstock_flow::Mac;
 use super::{Backend, Link, Links, Opened, PortError, Purpose, Source};
 use crate::lcore::Queues;
 
-/// af_packet receives into ring frames of 2048 bytes, which hold the kernel's header, the
-/// frame's Ethernet header and a VLAN tag beside the packet.
-const MAX_MTU: u16 = 1950;
+/// How large frames may be: what buffers are made for.
+///
+/// A packet socket's ring has frames of its own, which hold the kernel's header, the
+/// Ethernet header and a VLAN tag beside the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// Bytes of an IP packet.
+    pub max_mtu: u16,
+    /// Bytes of a buffer behind its headroom.
+    pub buffer: u16,
+    /// More arguments of `net_af_packet`.
+    ring: &'static str,
+    /// Buffers that all ports and the polling thread may have in hand together.
+    pub count: u32,
+}
+
+impl Frames {
+    /// For an underlay of 1500 bytes.
+    pub const PLAIN: Self = Self {
+        max_mtu: 1950,
+        buffer: 2048,
+        ring: "",
+        count: 16_383,
+    };
+    /// For jumbo frames. A block holds whole frames only, and whole pages.
+    pub const JUMBO: Self = Self {
+        max_mtu: 9216,
+        buffer: 10_240,
+        ring: ",framesz=10240,blocksz=20480,framecnt=512",
+        count: 4095,
+    };
+
+    /// The smallest that carry `mtu`.
+    #[must_use]
+    pub fn of(mtu: u16) -> Self {
+        if mtu <= Self::PLAIN.max_mtu {
+            Self::PLAIN
+        } else {
+            Self::JUMBO
+        }
+    }
+}
 
 /// The host's interfaces and DPDK's devices.
 #[derive(Clone, Debug)]
 pub struct Dpdk {
     links: Links,
+    frames: Frames,
     shared: Arc<Shared>,
 }
 
@@ -30,15 +70,46 @@ struct Shared {
 impl Dpdk {
     /// Frames are received into buffers of `pool`.
     #[must_use]
-    pub fn new(eal: Arc<Eal>, pool: Mempool, links: Links) -> Self {
+    pub fn new(eal: Arc<Eal>, pool: Mempool, frames: Frames, links: Links) -> Self {
         Self {
             links,
+            frames,
             shared: Arc::new(Shared {
                 eal,
                 pool,
                 open: Mutex::new(BTreeMap::new()),
             }),
         }
+    }
+
+    /// Checks an interface, shields and sets it up; returns its MTU.
+    async fn prepare(&self, name: &str, purpose: Purpose) -> Result<u16, PortError> {
+        let Some(found) = self.links.find(name).await? else {
+            return Err(PortError::NoInterface(name.to_owned()));
+        };
+        let most = self.frames.max_mtu;
+        let Some(mtu) = u16::try_from(found.mtu).ok().filter(|mtu| *mtu <= most) else {
+            return Err(PortError::Mtu {
+                interface: name.to_owned(),
+                mtu: found.mtu,
+                most,
+            });
+        };
+        match purpose {
+            Purpose::Uplink { mtu: Some(wanted) } if wanted > mtu => {
+                return Err(PortError::SmallUplink {
+                    interface: name.to_owned(),
+                    has: found.mtu,
+                    wanted,
+                });
+            }
+            Purpose::Workload { shield: true } => self.links.raise_shield(name, found).await?,
+            Purpose::Uplink { .. } | Purpose::Workload { shield: false } => {}
+        }
+        if !found.up {
+            self.links.set_up(name, found).await?;
+        }
+        Ok(mtu)
     }
 
     async fn blocking<T: Send + 'static>(
@@ -73,16 +144,25 @@ impl Queues for Pair {
 }
 
 impl Shared {
-    fn open(&self, device_port: u32, source: &Source) -> Result<(Pair, [u8; 6], u16), PortError> {
-        let mut port = match source {
-            Source::Interface(name) => self.eal.attach(
-                &format!("net_af_packet{device_port}"),
-                &format!("iface={name}"),
-            )?,
-            Source::Devargs(devargs) => self.device(devargs)?,
+    fn open(
+        &self,
+        device_port: u32,
+        source: &Source,
+        ring: &str,
+        mtu: Option<u16>,
+    ) -> Result<(Pair, [u8; 6], u16), PortError> {
+        let (mut port, mtu) = match source {
+            Source::Interface(name) => {
+                let device = format!("net_af_packet{device_port}");
+                let port = self.eal.attach(&device, &format!("iface={name}{ring}"))?;
+                // The interface keeps its MTU.
+                (port, None)
+            }
+            Source::Devargs(devargs) => (self.device(devargs)?, mtu),
         };
         let config = PortConfig {
             promiscuous: true,
+            mtu,
             ..PortConfig::default()
         };
         let mut queues = port.start(&config, self.pool)?;
@@ -118,34 +198,23 @@ impl Backend for Dpdk {
         source: &Source,
         purpose: Purpose,
     ) -> Result<Opened, PortError> {
-        let mut link = None;
+        let wanted = match purpose {
+            Purpose::Uplink { mtu } => mtu,
+            Purpose::Workload { .. } => None,
+        };
+        let mut of_link = None;
         if let Source::Interface(name) = source {
-            let Some(found) = self.links.find(name).await? else {
-                return Err(PortError::NoInterface(name.clone()));
-            };
-            if found.mtu > MAX_MTU.into() {
-                return Err(PortError::Mtu {
-                    interface: name.clone(),
-                    mtu: found.mtu,
-                    most: MAX_MTU,
-                });
-            }
-            if purpose == (Purpose::Workload { shield: true }) {
-                self.links.raise_shield(name, found).await?;
-            }
-            if !found.up {
-                self.links.set_up(name, found).await?;
-            }
-            link = Some(found);
+            let link = self.prepare(name, purpose).await?;
+            of_link = Some(wanted.unwrap_or(link));
         }
-        let source = source.clone();
+        let (source, ring) = (source.clone(), self.frames.ring);
         let (pair, mac, mtu) = self
-            .blocking(move |shared| shared.open(device_port, &source))
+            .blocking(move |shared| shared.open(device_port, &source, ring, wanted))
             .await?;
         Ok(Opened {
             mac: Mac(mac),
             // The driver of a packet socket does not ask the interface.
-            mtu: link.map_or(mtu, |link| link.mtu as u16),
+            mtu: of_link.unwrap_or(mtu),
             queues: Box::new(pair),
         })
     }

@@ -11,12 +11,9 @@ use super::DEVICE_PORTS;
 use crate::config::Config;
 use crate::lcore::{self, Attic, Clock, Core, Handle};
 use crate::mailbox;
-use crate::ports::dpdk::Dpdk;
+use crate::ports::dpdk::{Dpdk, Frames};
 use crate::ports::memory::Host;
 use crate::ports::{Backend, Links};
-
-/// Frames that all ports and the thread may have in hand together.
-const MBUFS: u32 = 16_383;
 
 /// A polling thread, and where its ports come from.
 pub struct Parts {
@@ -54,13 +51,16 @@ pub fn dpdk(config: &Config) -> anyhow::Result<Parts> {
         }
     }
     let eal = Arc::new(::dpdk::Eal::init(&eal)?);
+    let largest = config.nics.iter().filter_map(|nic| nic.mtu).max();
+    let frames = Frames::of(largest.unwrap_or(0));
     let pool_config = ::dpdk::PoolConfig {
-        mbufs: MBUFS,
+        mbufs: frames.count,
+        data_room: frames.buffer + ::dpdk::HEADROOM,
         ..::dpdk::PoolConfig::default()
     };
     let pool = ::dpdk::Mempool::new(&eal, "frames", &pool_config)?;
     let links = Links::open().context("netlink socket")?;
-    let backend = Arc::new(Dpdk::new(Arc::clone(&eal), pool, links));
+    let backend = Arc::new(Dpdk::new(Arc::clone(&eal), pool, frames, links));
     let (core, attic) = core(config, Some(pool));
     let (lcore, receiver) = mailbox::channel();
     let (end, ended) = oneshot::channel();

@@ -20,6 +20,8 @@ pub(crate) struct Node {
     pub(crate) worker: Option<Worker>,
     pub(crate) ns: Netns,
     vtep: &'static str,
+    /// The underlay's, where it is not the usual.
+    mtu: Option<u16>,
     dir: tempfile::TempDir,
 }
 
@@ -47,6 +49,7 @@ impl Node {
             worker: None,
             ns: Netns::new(name),
             vtep,
+            mtu: None,
             dir: tempfile::tempdir().expect("a directory"),
         }
     }
@@ -58,11 +61,27 @@ impl Node {
         self.ns.ip(&["link", "set", "u1", "up"]);
     }
 
+    /// Large frames, on the underlay and for workloads made after this.
+    pub(crate) fn jumbo(mut self) -> Self {
+        self.mtu = Some(9000);
+        self
+    }
+
+    /// Bytes of a workload's packet.
+    pub(crate) fn inner_mtu(&self) -> u16 {
+        self.mtu.unwrap_or(1500) - 50
+    }
+
     /// One underlay for two nodes.
     pub(crate) fn connect(&self, other: &Self) {
         let mut link = vec!["link", "add", "u0", "type", "veth", "peer", "name", "u0"];
         link.extend(["netns", &other.ns.name]);
         self.ns.ip(&link);
+        if let Some(mtu) = self.mtu {
+            for ns in [&self.ns, &other.ns] {
+                ns.ip(&["link", "set", "u0", "mtu", &mtu.to_string()]);
+            }
+        }
     }
 
     pub(crate) fn start(&mut self) {
@@ -76,7 +95,10 @@ impl Node {
              [attachments]\nallow = [\"v*\"]\n\
              [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"{vtep}/24\"\n",
         );
-        std::fs::write(&config, text).expect("a configuration");
+        let mtu = self
+            .mtu
+            .map_or(String::new(), |mtu| format!("mtu = {mtu}\n"));
+        std::fs::write(&config, text + &mtu).expect("a configuration");
         let _ = std::fs::remove_file(&ready);
         let child = self
             .ns
@@ -159,7 +181,9 @@ impl Workload {
         let mut link = vec!["link", "add", INTERFACE[i], "type", "veth"];
         link.extend(["peer", "name", "eth0", "netns", &ns.name]);
         node.ns.ip(&link);
-        ns.ip(&["link", "set", "eth0", "address", &mac, "mtu", "1450"]);
+        let mtu = node.inner_mtu().to_string();
+        node.ns.ip(&["link", "set", INTERFACE[i], "mtu", &mtu]);
+        ns.ip(&["link", "set", "eth0", "address", &mac, "mtu", &mtu]);
         // A packet socket sees frames before the kernel fills their checksums in.
         ns.exec("ethtool", &["-K", "eth0", "tx", "off"]);
         ns.ip(&["link", "set", "eth0", "up"]);

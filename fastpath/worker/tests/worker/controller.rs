@@ -301,7 +301,7 @@ pub(crate) fn port_entries(
 }
 
 /// Entries that lead to an address on another node and let in what it sends.
-pub(crate) fn tunnel_entries(vni: u16, near: u128, far: u128, ip: u128) -> Vec<Entry> {
+pub(crate) fn tunnel_entries(vni: u16, near: u128, far: u128, ip: u128, mtu: u16) -> Vec<Entry> {
     use pipeline::{mapping, nexthop, underlay};
     const HOP: u32 = 1000;
     let vpc = Bits::from(vni);
@@ -315,7 +315,7 @@ pub(crate) fn tunnel_entries(vni: u16, near: u128, far: u128, ip: u128) -> Vec<E
                 // The worker resolves it.
                 dst_mac: Bits::default(),
                 vni: vpc,
-                mtu: 1450,
+                mtu,
                 device_port: 1,
             },
         }

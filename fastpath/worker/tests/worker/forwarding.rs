@@ -1,5 +1,6 @@
 //! Workloads on one node and on two, through worker processes.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -230,17 +231,33 @@ fn two_nodes_carry_a_vpc_between_them() {
     if !netns::available("two_nodes_carry_a_vpc_between_them") {
         return;
     }
-    let vteps = [[192, 0, 2, 1], [192, 0, 2, 2]].map(std::net::Ipv4Addr::from);
-    let mut nodes = [Node::new("n1", "192.0.2.1"), Node::new("n2", "192.0.2.2")];
+    two_nodes([Node::new("n1", VTEPS[0]), Node::new("n2", VTEPS[1])]);
+}
+
+#[test]
+fn two_nodes_carry_jumbo_frames() {
+    if !netns::available("two_nodes_carry_jumbo_frames") {
+        return;
+    }
+    let [a, b] = [Node::new("n1", VTEPS[0]), Node::new("n2", VTEPS[1])];
+    two_nodes([a.jumbo(), b.jumbo()]);
+}
+
+const VTEPS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+
+fn two_nodes(mut nodes: [Node; 2]) {
+    let vteps = VTEPS.map(|vtep| vtep.parse::<Ipv4Addr>().expect("an address"));
     nodes[0].connect(&nodes[1]);
     let a = Workload::new(0, &nodes[0]);
     let b = Workload::new(1, &nodes[1]);
+    let mtu = nodes[0].inner_mtu();
     for (i, node) in nodes.iter_mut().enumerate() {
         node.start();
         node.control(move |mut controller| async move {
             let rules = vec![allow("ping", ICMP, &[]), allow("web", TCP, &[8080])];
             let mut update = fixture::snapshot(1, rules);
             update.ports.remove(1 - i);
+            update.subnets[0].mtu = mtu.into();
             update.vteps.push(v1::Vtep {
                 address: fixture::bytes(vteps[1 - i]),
                 node: "the other".into(),
@@ -250,12 +267,12 @@ fn two_nodes_carry_a_vpc_between_them() {
             bind(&mut controller, &attachments[0], i).await;
             let remote = fixture::bits(IP[1 - i]);
             let [near, far] = [vteps[i], vteps[1 - i]].map(fixture::bits);
-            let entries = tunnel_entries(VNI as u16, near, far, remote);
+            let entries = tunnel_entries(VNI as u16, near, far, remote, mtu);
             controller.insert(1, 1, &entries).await;
         });
     }
     wait_until("neighbours are known", || a.pings(56));
-    assert!(a.pings(1450 - 28), "as large as a packet may be");
+    assert!(a.pings(mtu - 28), "as large as a packet may be");
     let mut web = a.connect(&b, 8080).expect("rule `web`");
     for _ in 0..20 {
         assert!(web.passes(10_000));
