@@ -1,5 +1,8 @@
-//! penstock.slowpath.v1: the schema, as Rust types, client and server.
+//! penstock.slowpath.v1: the schema, as Rust types, client and server; a policy as
+//! messages.
 #![forbid(unsafe_code)]
+
+pub mod encode;
 
 /// Generated messages and services.
 #[allow(missing_debug_implementations, unreachable_pub, clippy::all)]

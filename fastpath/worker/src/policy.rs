@@ -3,7 +3,6 @@
 //! Pure: nothing here knows a lcore or a socket.
 
 pub mod decode;
-pub mod encode;
 
 use penstock_rules::model::Policy;
 use penstock_slowpath_api::v1;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_rules::model::{Policy, PortId};
+use penstock_slowpath_api::encode::{delta, snapshot};
 use penstock_slowpath_api::v1;
 use penstock_slowpath_api::v1::policy_status::Result as Outcome;
 use penstock_slowpath_api::v1::slow_path_client::SlowPathClient;
@@ -16,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-use super::{delta, same, snapshot};
+use super::same;
 use crate::node::Limits;
 
 /// Snapshots that a worker may ask for before something must be wrong.

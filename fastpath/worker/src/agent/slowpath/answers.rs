@@ -7,11 +7,11 @@ use penstock_engine::record::Event;
 use penstock_flow::Tuple;
 use penstock_rules::model::Direction;
 use penstock_rules::{Query, Ruleset};
+use penstock_slowpath_api::encode::bytes;
 use penstock_slowpath_api::v1;
 use tonic::Status;
 
 use crate::lcore::{FlowFilter, FlowRow, Handle};
-use crate::policy::encode::bytes;
 
 /// What a question may take.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use penstock_rules::Ruleset;
 use penstock_rules::model::Policy;
-use penstock_slowpath_api::v1;
+use penstock_slowpath_api::{encode, v1};
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
 
@@ -217,9 +217,8 @@ impl Node {
             let none = Policy::default();
             let current = before.as_deref().map_or(&none, Ruleset::policy);
             let ruleset = node.compile(current, update)?;
-            let kept = node
-                .store
-                .save(POLICY, &policy::encode::snapshot(ruleset.policy()));
+            let update = encode::snapshot(ruleset.policy(), ruleset.generation());
+            let kept = node.store.save(POLICY, &update);
             Ok((Arc::new(ruleset), kept))
         })
         .await
