@@ -1,6 +1,14 @@
 /* The inline functions of DPDK that Rust needs as symbols: once per burst or
- * rarer. Receiving and sending go through rte_eth_fp_ops without C. */
+ * rarer. Receiving and sending go through rte_eth_fp_ops without C. And one
+ * function of the C library's, for the sake of a driver. */
 #include "wrapper.h"
+
+#include <dlfcn.h>
+#include <linux/if_packet.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int shim_errno(void)
 {
@@ -20,4 +28,28 @@ int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned 
 int shim_linearize(struct rte_mbuf *mbuf)
 {
 	return rte_pktmbuf_linearize(mbuf);
+}
+
+/* The af_packet driver has the kernel join IPv4 fragments before it hands them
+ * over, and the kernel joins those of one host's interfaces with each other:
+ * whoever uses the same addresses and identification. Two tenants do. So that
+ * part of the driver's request is left out, and fragments arrive as they were
+ * sent. The driver has no argument for it, and its request comes through this
+ * symbol: a program's own functions go before those of its libraries. */
+__attribute__((visibility("default"))) int setsockopt(int socket, int level, int option,
+						      const void *value, socklen_t length)
+{
+	int fanout;
+
+	if (level == SOL_PACKET && option == PACKET_FANOUT && length == sizeof(fanout)) {
+		memcpy(&fanout, value, sizeof(fanout));
+		fanout &= ~(PACKET_FANOUT_FLAG_DEFRAG << 16);
+		value = &fanout;
+	}
+	return (int)syscall(SYS_setsockopt, socket, level, option, value, length);
+}
+
+int shim_joins_no_fragments(void)
+{
+	return dlsym(RTLD_DEFAULT, "setsockopt") == (void *)setsockopt;
 }

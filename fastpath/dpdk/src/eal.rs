@@ -38,6 +38,10 @@ impl Eal {
         if TRIED.swap(true, Ordering::SeqCst) {
             return Err(Error::AlreadyInitialised);
         }
+        // SAFETY: looks a symbol up, and nothing else.
+        if unsafe { sys::shim_joins_no_fragments() } == 0 {
+            return Err(Error::JoinsFragments);
+        }
         let shown = arguments
             .iter()
             .map(|a| a.to_string_lossy())

@@ -14,6 +14,13 @@ pub enum Error {
     /// even after a failed start.
     #[error("EAL starts once per process, and this process has already tried")]
     AlreadyInitialised,
+    /// This program was linked, or is preloaded, so that the kernel would join IPv4
+    /// fragments of different interfaces for the af_packet driver.
+    #[error(
+        "the program's own setsockopt is not the one that drivers call; link it so that its \
+         symbols go before the C library's, and preload nothing that replaces it"
+    )]
+    JoinsFragments,
     /// EAL refused its arguments or the machine lacks what they ask for.
     #[error(
         "EAL did not start with `{arguments}`: {reason}; with hugepages check \

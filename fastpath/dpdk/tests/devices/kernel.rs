@@ -177,6 +177,62 @@ fn vlan_tags_arrive_in_the_frame() {
     assert_eq!(pool.in_use(), 0);
 }
 
+/// An IPv4 datagram's part: identification 7, protocol UDP, from 10.0.0.1 to 10.0.0.2.
+fn fragment(offset: usize, more: bool, payload: &[u8]) -> Vec<u8> {
+    let [l0, l1] = (20 + payload.len() as u16).to_be_bytes();
+    let [f0, f1] = (u16::from(more) << 13 | (offset / 8) as u16).to_be_bytes();
+    let mut header = [
+        0x45, 0, l0, l1, 0, 7, f0, f1, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+    let sum: u32 = header
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let ether = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    [&ether[..], &header, payload].concat()
+}
+
+/// The kernel would join them whichever interface they come from.
+#[test]
+fn fragments_arrive_as_they_were_sent_and_where() {
+    if !inside("kernel::fragments_arrive_as_they_were_sent_and_where") {
+        return;
+    }
+    veth("va", "vb");
+    veth("vc", "vd");
+    let eal = bed::eal();
+    let pool = bed::pool("fragments");
+    let mut ports = ["va", "vb", "vc", "vd"].map(|name| {
+        eal.attach(&format!("net_af_packet_{name}"), &format!("iface={name}"))
+            .unwrap()
+    });
+    let mut queues = ports
+        .each_mut()
+        .map(|port| port.start(&PortConfig::default(), pool).unwrap());
+    // The end of one tenant's datagram and the beginning of another's.
+    let sent = [
+        (0, fragment(64, false, &[0xaa; 64])),
+        (2, fragment(0, true, &[0xbb; 64])),
+    ];
+    for (from, frame) in sent {
+        let mut burst = Burst::new();
+        burst.push(pool.alloc_from(&frame).unwrap()).unwrap();
+        assert_eq!(queues[from].tx[0].send(&mut burst), 1);
+        let deadline = Deadline::new(10, "a fragment");
+        while queues[from + 1].rx[0].receive(&mut burst, 64) == 0 {
+            deadline.check();
+        }
+        assert_eq!((burst.len(), burst[0].data()), (1, &*frame));
+    }
+    drop(queues);
+    for port in ports {
+        port.close().unwrap();
+    }
+    assert_eq!(pool.in_use(), 0);
+}
+
 #[test]
 fn interfaces_come_and_go_beside_a_polled_port() {
     if !inside("kernel::interfaces_come_and_go_beside_a_polled_port") {
