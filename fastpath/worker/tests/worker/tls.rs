@@ -135,3 +135,43 @@ async fn a_certificate_of_another_node_does_not_start() {
         "{error}"
     );
 }
+
+/// What the program says when it refuses to start.
+fn refusal(more: &str, arguments: &[&str]) -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("worker.toml");
+    let text = format!(
+        "node = \"host-1\"\ndata_dir = {:?}\n{more}\n[[nic]]\ndevice_id = 1\n\
+         uplink = {{ interface = \"no-such\" }}\nvtep = \"192.0.2.1/24\"\n",
+        dir.path(),
+    );
+    std::fs::write(&config, text).expect("writes");
+    let output = std::process::Command::new("timeout")
+        .args(["20", env!("CARGO_BIN_EXE_penstock-worker"), "--config"])
+        .arg(&config)
+        .args(arguments)
+        .output()
+        .expect("runs");
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn the_program_is_insecure_only_on_request_and_on_loopback() {
+    for (more, arguments, expected) in [
+        ("", &[][..], "tls = nothing: add a [tls] section"),
+        (
+            "listen = \"0.0.0.0:0\"",
+            &["--insecure"],
+            "listen = 0.0.0.0:0: without TLS whoever reaches this address programs the node",
+        ),
+        (
+            "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"",
+            &["--insecure"],
+            "leave one of them out",
+        ),
+    ] {
+        let told = refusal(more, arguments);
+        assert!(told.contains(expected), "{told}");
+    }
+}
