@@ -122,7 +122,7 @@ impl Core {
     }
 }
 
-/// Polls until a job says stop. Returns what it owned, to be dropped elsewhere.
+/// Polls until a job says stop, or nobody is left to say it. Returns what it owned, to be dropped elsewhere.
 pub fn run(mut core: Core, mut mailbox: Receiver<Core>) -> Core {
     let mut idle = Idle::new(core.clock.now(), core.longest_sleep);
     let mut next_tick = 0;
@@ -133,8 +133,40 @@ pub fn run(mut core: Core, mut mailbox: Receiver<Core>) -> Core {
         if now >= next_tick {
             core.tick(now);
             next_tick = now + TICK;
+            core.stop |= mailbox.is_orphaned();
         }
         idle.rest(now, jobs + frames > 0);
     }
     core
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use penstock_engine::Config;
+
+    use super::*;
+    use crate::mailbox;
+
+    #[test]
+    fn a_thread_that_nobody_can_reach_ends() {
+        let engine = Engine::new(Config {
+            max_connections: 64,
+            ..Config::default()
+        });
+        let (core, _attic) = Core::new(engine, Clock::start(), None, 16);
+        let (handle, receiver) = mailbox::channel();
+        let thread = std::thread::spawn(move || run(core, receiver));
+        let other = handle.clone();
+        drop(handle);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!thread.is_finished(), "one is left");
+        drop(other);
+        let end = Instant::now() + Duration::from_secs(5);
+        while !thread.is_finished() {
+            assert!(Instant::now() < end, "it polls on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

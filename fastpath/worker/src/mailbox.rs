@@ -138,6 +138,14 @@ impl<T> Receiver<T> {
     }
 }
 
+impl<T> Receiver<T> {
+    /// Whether every sender is gone: nobody can send a job any more.
+    #[must_use]
+    pub fn is_orphaned(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+}
+
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         // Under the lock, so that no job enters behind the last look.

@@ -119,6 +119,7 @@ fn core(config: &Config, pool: Option<::dpdk::Mempool>) -> (Core, Attic) {
         seed: RandomState::new().hash_one(std::process::id()),
         max_connections: config.max_connections,
         max_connections_per_port: config.max_connections.div_ceil(2),
+        reserved_connections: config.max_connections / 2,
         max_device_ports: DEVICE_PORTS,
         ..EngineConfig::default()
     });

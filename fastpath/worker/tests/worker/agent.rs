@@ -5,6 +5,9 @@ use p4runtime::pipeline::{Entry, Table, acl, entity, flow, nexthop, vport};
 use p4runtime::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::v1::write_request::Atomicity::{self, ContinueOnError, RollbackOnError};
 use p4runtime::{Bits, Priority, Range, Ternary, role, update, v1};
+use penstock_worker::agent::p4rt::files::DeviceFile;
+use penstock_worker::agent::p4rt::pipeline::Loaded;
+use penstock_worker::snapshot::Store;
 use tonic::Code;
 
 use crate::controller::{Controller, port_entries};
@@ -370,4 +373,58 @@ async fn reads_of_what_is_not_there_say_so() {
         Err(Outcome::Whole(status)) => assert_eq!(status.code(), Code::InvalidArgument),
         other => panic!("{other:?}"),
     }
+}
+
+/// Stops a worker that holds entries, changes a file of it, and starts it again.
+async fn restarted_with(edit: impl FnOnce(&std::path::Path)) -> Result<Bed, String> {
+    let bed = Bed::start().await;
+    let mut controller = bed.controller().await;
+    let primary = controller.take(1, 1).await;
+    controller.insert(1, 1, &entries()).await;
+    drop((primary, controller));
+    bed.restart_with(edit).await
+}
+
+#[tokio::test]
+async fn damaged_tables_start_empty_and_are_kept_aside() {
+    let flip = |dir: &std::path::Path| {
+        let path = dir.join("device-1.snapshot");
+        let mut bytes = std::fs::read(&path).expect("is kept");
+        *bytes.last_mut().expect("bytes") ^= 1;
+        std::fs::write(path, bytes).expect("damages");
+    };
+    // Entries that the engine refuses: there is no device port 5000.
+    let refuse = |dir: &std::path::Path| {
+        let mut all = entries();
+        all.extend(port_entries(5000, 9, 7, MAC[1], bits(IP[1])));
+        let file = DeviceFile {
+            committed: Some(Loaded::default()),
+            saved: None,
+            entries: all.iter().map(Entry::encode).collect(),
+        };
+        let store = Store::open(dir).expect("opens");
+        store.save("device-1", &file).expect("saves");
+    };
+    for edit in [&flip as &dyn Fn(&std::path::Path), &refuse] {
+        let bed = restarted_with(edit).await.expect("starts");
+        assert!(bed.dir.path().join("device-1.damaged").exists());
+        let mut controller = bed.controller().await;
+        assert_eq!(
+            controller.entries_or(1).await,
+            Err(Code::FailedPrecondition)
+        );
+        // Empty in the engine too.
+        let _primary = controller.take(1, 2).await;
+        assert_eq!(controller.entries(1).await, []);
+        controller.insert(1, 2, &entries()).await;
+    }
+}
+
+#[tokio::test]
+async fn damaged_election_ids_stop_the_start() {
+    let cut = |dir: &std::path::Path| {
+        std::fs::write(dir.join("election-1.snapshot"), b"PENSTOCK").expect("damages");
+    };
+    let error = restarted_with(cut).await.err().expect("does not start");
+    assert!(error.contains("could win again"), "{error}");
 }

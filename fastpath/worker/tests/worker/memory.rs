@@ -57,10 +57,19 @@ impl Bed {
 
     /// Stops in good order and starts again with what is on disk.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_with(|_| ()).await.expect("starts")
+    }
+
+    /// The same, with a change on disk in between; what it says where it does not start.
+    pub(crate) async fn restart_with(
+        self,
+        edit: impl FnOnce(&std::path::Path),
+    ) -> Result<Self, String> {
         let Self { worker, host, dir } = self;
         worker.stop().await.expect("stops");
         assert!(host.open_ports().is_empty(), "all are closed");
-        Self::on(dir, host, "").await
+        edit(dir.path());
+        Self::try_on(dir, host, "").await
     }
 }
 

@@ -1,10 +1,13 @@
 //! SlowPath, as the controller uses it.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use penstock_slowpath_api::v1;
 use tonic::Code;
 use v1::policy_status::Result as Verdict;
 
-use crate::controller::Controller;
+use crate::controller::{Controller, SOON};
 use crate::fixture::{allow, delta, group, snapshot};
 use crate::memory::Bed;
 
@@ -197,6 +200,25 @@ async fn a_damaged_policy_starts_closed() {
     assert!(bed.dir.path().join("policy.damaged").exists());
     let status = controller.sync().await.send(snapshot(1, vec![])).await;
     assert_eq!(status.result(), Verdict::InForce, "a controller mends it");
+}
+
+#[tokio::test]
+async fn an_uplink_that_comes_back_is_attached_again() {
+    let bed = Bed::start().await;
+    bed.host.unplug("u0");
+    until(&bed, |open| !open.contains(&1)).await;
+    bed.host.plug("u0");
+    until(&bed, |open| open.contains(&1)).await;
+    assert!(bed.host.open_ports().contains(&2), "the other NIC's stays");
+}
+
+/// Waits for a set of open device ports.
+async fn until(bed: &Bed, wanted: impl Fn(&BTreeSet<u32>) -> bool) {
+    let end = Instant::now() + SOON;
+    while !wanted(&bed.host.open_ports()) {
+        assert!(Instant::now() < end, "{:?}", bed.host.open_ports());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 //! All changes to a device go through one lock, in the order they arrive, and each
 //! is finished once begun, whether or not its caller still listens.
 
+mod fill;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,18 +12,17 @@ use p4runtime::batch::Refusal;
 use p4runtime::election::Id;
 use p4runtime::pipeline::Entry;
 use p4runtime::v1;
-use penstock_engine::nic::Op;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tonic::{Code, Status};
 
 use super::arbitration::{Arbitration, Notice, Standing, StreamId};
-use super::convert::{self, Home};
 use super::files::{DeviceFile, ElectionFile};
 use super::pipeline::{Effect, Pipeline};
 use super::read::Query;
-use super::tables::{Change, Tables};
+use super::tables::Tables;
 use super::write::Writer;
 use crate::lcore::Handle;
+use crate::mailbox::MailboxError;
 use crate::snapshot::{SnapshotError, Store};
 
 /// Towards one client.
@@ -66,7 +67,7 @@ pub enum ResumeError {
     },
     /// The polling thread.
     #[error(transparent)]
-    Mailbox(#[from] crate::mailbox::MailboxError),
+    Mailbox(#[from] MailboxError),
 }
 
 impl Device {
@@ -98,9 +99,9 @@ impl Device {
         let entries: Result<Vec<Entry>, _> = file.entries.iter().map(Entry::decode).collect();
         match entries {
             Ok(entries) => {
-                let refused = install(id, uplink, &lcore, &mut state.tables, entries).await?;
+                let refused = fill::install(id, uplink, &lcore, &mut state.tables, entries).await?;
                 if let Some(why) = refused {
-                    clear(id, uplink, &lcore, &mut state.tables).await?;
+                    fill::clear(id, uplink, &lcore, &mut state.tables).await?;
                     state.pipeline = Pipeline::default();
                     store.quarantine(&device_name(id), &why)?;
                 }
@@ -243,7 +244,7 @@ impl Device {
             permit(&state.arbitration, &request.role, request.election_id)?;
             let mut next = state.pipeline.clone();
             if next.set(request.action, request.config)? == Effect::Clear {
-                clear(self.id, self.uplink, &self.lcore, &mut state.tables)
+                fill::clear(self.id, self.uplink, &self.lcore, &mut state.tables)
                     .await
                     .map_err(|error| Status::unavailable(error.to_string()))?;
             }
@@ -329,79 +330,6 @@ fn permit(
     Err(Status::permission_denied(format!(
         "election_id {id} is not the primary of role {role:?}; win the arbitration on StreamChannel first"
     )))
-}
-
-/// Writes entries, next hops first; stops at the first refusal and says why.
-async fn install(
-    device: u32,
-    uplink: u32,
-    lcore: &Handle,
-    tables: &mut Tables,
-    entries: Vec<Entry>,
-) -> Result<Option<String>, crate::mailbox::MailboxError> {
-    let mut updates = Vec::with_capacity(entries.len());
-    for entry in entries.iter().rev() {
-        match convert::entry(entry, uplink) {
-            Ok(Home::Engine(entry)) => updates.push(entry),
-            Ok(Home::Agent) => {}
-            Err(refusal) => return Ok(Some(refusal.message)),
-        }
-    }
-    if let Some(why) = run(device, lcore, updates, Op::Insert).await? {
-        return Ok(Some(why));
-    }
-    for entry in entries {
-        tables.apply(Change::Insert(entry));
-    }
-    Ok(None)
-}
-
-/// Removes every entry of the controller, from the start of the pipeline to its end.
-async fn clear(
-    device: u32,
-    uplink: u32,
-    lcore: &Handle,
-    tables: &mut Tables,
-) -> Result<(), crate::mailbox::MailboxError> {
-    let entries = tables
-        .iter()
-        .filter_map(|entry| match convert::entry(entry, uplink) {
-            Ok(Home::Engine(entry)) => Some(entry),
-            _ => None,
-        });
-    let entries = entries.collect();
-    if let Some(why) = run(device, lcore, entries, Op::Delete).await? {
-        tracing::error!(device, why, "an entry that was there could not be removed");
-    }
-    *tables = Tables::default();
-    Ok(())
-}
-
-/// Makes one kind of update for many entries, some at a time between bursts.
-async fn run(
-    device: u32,
-    lcore: &Handle,
-    entries: Vec<penstock_engine::nic::Entry>,
-    op: Op,
-) -> Result<Option<String>, crate::mailbox::MailboxError> {
-    for slice in entries.chunks(64) {
-        let slice = slice.to_vec();
-        let refused = lcore
-            .call(move |core| {
-                let updates = slice
-                    .iter()
-                    .map(|entry| penstock_engine::nic::Update { op, entry: *entry });
-                let refused: Vec<_> = updates
-                    .filter_map(|update| core.engine.write(device, &update).err())
-                    .collect();
-                (refused, slice)
-            })
-            .await?;
-        if let Some(error) = refused.0.first() {
-            return Ok(Some(error.to_string()));
-        }
-    }
-    Ok(None)
 }
 
 fn arbitration_message(device: u32, notice: &Notice) -> v1::StreamMessageResponse {

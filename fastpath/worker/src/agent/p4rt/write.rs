@@ -13,7 +13,7 @@ use crate::lcore::{Core, Handle};
 /// Updates in one batch: its outcome has to fit the headers of one answer.
 pub const MAX_UPDATES: usize = 1000;
 /// Updates that the polling thread makes between two bursts.
-const SLICE: usize = 64;
+pub const SLICE: usize = 64;
 
 type Outcome = Result<(), Refusal>;
 
