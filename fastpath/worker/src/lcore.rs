@@ -74,7 +74,7 @@ impl Core {
         let core = Self {
             engine,
             clock,
-            longest_sleep: Duration::from_millis(1),
+            longest_sleep: Duration::from_micros(250),
             outbox: Outbox::new(),
             pool,
             wire: Wire::new(max_device_ports),

@@ -137,7 +137,7 @@ const fn one() -> u32 {
 }
 
 const fn default_sleep() -> u32 {
-    1000
+    250
 }
 
 const fn default_connections() -> u32 {

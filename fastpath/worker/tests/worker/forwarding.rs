@@ -301,5 +301,5 @@ fn an_idle_worker_leaves_the_processor_alone() {
     let used = bed.node.cpu_time().saturating_sub(before);
     eprintln!("idle worker: {used:?} of processor time in 2 s");
     // Unoptimised code on a shared machine; a thread that spins uses 2 s.
-    assert!(used < Duration::from_millis(300), "{used:?} in 2 s");
+    assert!(used < Duration::from_millis(600), "{used:?} in 2 s");
 }
