@@ -105,4 +105,18 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn the_guide_names_each_once() {
+        let guide = include_str!("../../../docs/drops.md");
+        let named = || {
+            let rows = guide.lines().filter_map(|line| line.strip_prefix("| `"));
+            rows.filter_map(|row| row.split_once('`'))
+        };
+        for reason in DropReason::ALL {
+            let times = named().filter(|(name, _)| *name == reason.name()).count();
+            assert_eq!(times, 1, "{}", reason.name());
+        }
+        assert_eq!(named().count(), DropReason::ALL.len());
+    }
 }

@@ -7,6 +7,7 @@ mod bed;
 mod controller;
 mod fixture;
 mod forwarding;
+mod guide;
 mod memory;
 mod metrics;
 mod netns;
