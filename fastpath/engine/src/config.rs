@@ -20,6 +20,9 @@ pub struct Config {
     /// Connections that one port may have; bounds what a single sender can take
     /// of the table.
     pub max_connections_per_port: u32,
+    /// Of [`max_connections`](Self::max_connections), so many are kept back for
+    /// all bound ports in equal shares: what one always may have.
+    pub reserved_connections: u32,
     /// Connections that one port may open, or have opened to it, per second;
     /// 0: no limit.
     pub opens_per_second: u32,
@@ -49,6 +52,7 @@ impl Default for Config {
             max_device_ports: 1024,
             max_ports: 1024,
             max_connections_per_port: 1 << 15,
+            reserved_connections: 0,
             opens_per_second: 0,
             timeouts: Timeouts::default(),
             recovery: 0,

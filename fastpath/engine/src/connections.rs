@@ -11,6 +11,8 @@ use crate::nic::exact::NONE;
 
 /// Entries that a full table looks at to find one that may go.
 const CANDIDATES: u32 = 64;
+/// Places it looks at to find these.
+const LOOKS: u32 = 1024;
 /// Silence that makes a connection without states idle.
 const IDLE: u64 = 5_000_000_000;
 
@@ -42,6 +44,17 @@ impl Connection {
     pub(crate) fn offloaded(&self) -> bool {
         self.flows != [NONE; 2]
     }
+}
+
+/// What a connection is to the one that wants its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Nothing.
+    Bystander,
+    /// It takes part in the want, and stays.
+    Spared,
+    /// It may go, if it has not come far.
+    Candidate,
 }
 
 pub(crate) type ConnectionEntry = Entry<Connection>;
@@ -84,22 +97,50 @@ impl Connections {
         self.table.len() >= self.table.capacity()
     }
 
+    /// Where the next sample begins: each look for a victim takes another.
+    pub(crate) fn next_candidates(&mut self) -> u32 {
+        let start = self.cursor;
+        let next = u64::from(start) + u64::from(CANDIDATES);
+        self.cursor = (next % u64::from(self.table.capacity().max(1))) as u32;
+        start
+    }
+
     /// Of a sample, the connection that has come least far: closed first, then
     /// half-open, then idle ones without states. Never an established one, and
-    /// none that flows, nor one of `kept`.
-    pub(crate) fn victim(&mut self, now: u64, kept: &[Option<Handle>; 2]) -> Option<Handle> {
+    /// none that flows, and none of `kept`; `role` says which are asked for at all.
+    pub(crate) fn victim(
+        &self,
+        now: u64,
+        start: u32,
+        kept: &[Option<Handle>; 2],
+        role: impl Fn(&ConnectionEntry) -> Role,
+    ) -> Option<Handle> {
         let mut best: Option<(Phase, u64, Handle)> = None;
-        for _ in 0..CANDIDATES.min(self.table.capacity()) {
-            self.cursor = (self.cursor + 1) % self.table.capacity();
-            let Some(handle) = self.table.handle_at(self.cursor) else {
+        let capacity = self.table.capacity();
+        let mut candidates = 0;
+        for i in 0..LOOKS.min(capacity) {
+            let slot = (u64::from(start) + u64::from(i)) % u64::from(capacity);
+            let Some(handle) = self.table.handle_at(slot as u32) else {
                 continue;
             };
             if kept.contains(&Some(handle)) {
                 continue;
             }
-            let Some(connection) = self.table.get(handle).map(|e| &e.value) else {
+            let Some(entry) = self.table.get(handle) else {
                 continue;
             };
+            let role = role(entry);
+            if role == Role::Bystander {
+                continue;
+            }
+            candidates += 1;
+            if candidates > CANDIDATES {
+                break;
+            }
+            if role == Role::Spared {
+                continue;
+            }
+            let connection = &entry.value;
             let phase = connection.tracker.phase();
             let may_go = match phase {
                 Phase::Closed | Phase::Opening => true,

@@ -9,6 +9,7 @@ mod gateway;
 mod offload;
 mod read;
 mod rejudge;
+mod room;
 mod router;
 mod slow;
 mod stages;
@@ -20,7 +21,7 @@ use alloc::vec::Vec;
 
 use penstock_flow::DropReason;
 use penstock_flow::hash::FlowHash;
-use penstock_flow::packet::{Kind, Outer, parse_outer};
+use penstock_flow::packet::{Outer, parse_outer};
 use penstock_rules::Ruleset;
 use penstock_rules::model::PortId;
 
@@ -78,6 +79,8 @@ pub struct Engine {
     ports: Exact<PortId, PortState>,
     policies: Policies,
     connections: Connections,
+    /// Connections of ports beyond their shares; see `room`.
+    beyond_shares: u32,
     sweep: rejudge::Sweep,
     /// Until then connections may be taken up in their midst.
     recovering: u64,
@@ -98,6 +101,7 @@ impl Engine {
             ports: Exact::new(config.max_ports, config.seed),
             policies: Policies::new(),
             connections: Connections::new(&config),
+            beyond_shares: 0,
             sweep: rejudge::Sweep::default(),
             recovering: 0,
             counters: Counters::default(),
@@ -186,6 +190,7 @@ impl Engine {
     pub fn observe(&mut self, now: u64, device_port: u32, frame: &[u8]) {
         if let Role::Uplink { nic } = self.devices.role(device_port)
             && let Ok(Outer::Neighbour(packet)) = parse_outer(frame)
+            && packet.vlan == 0
             && let Some(nic) = self.nics.get_mut(nic)
         {
             nic.observe(now, &packet);
@@ -235,14 +240,15 @@ impl Engine {
         frame: &mut Frame<'_>,
     ) -> Result<Outcome, DropReason> {
         let outer = parse_outer(frame.data())?;
+        if outer.vlan() != 0 {
+            // Of another network on the same wire.
+            return Err(DropReason::NotForUs);
+        }
         let tunnel = match outer {
             Outer::Vxlan(tunnel) => tunnel,
             Outer::Neighbour(packet) => {
                 let this = self.nics.get_mut(nic).ok_or(DropReason::UnknownPort)?;
-                let outcome = match packet.kind {
-                    _ if packet.vlan != 0 => Err(DropReason::NotForUs),
-                    Kind::Arp(_) | Kind::Ip(_) => this.underlay_neighbour(now, frame, &packet),
-                };
+                let outcome = this.underlay_neighbour(now, frame, &packet);
                 self.counters.answered += u64::from(matches!(outcome, Ok(Outcome::Send { .. })));
                 return outcome;
             }

@@ -155,21 +155,12 @@ impl Engine {
         let decision = connection.decision;
         let timeout = connection.tracker.timeout(&self.config.timeouts);
         let deadline = arrival.now.saturating_add(timeout);
-        if self.connections.is_full() {
-            let victim = self
-                .connections
-                .victim(arrival.now, kept)
-                .ok_or(DropReason::TableFull)?;
-            self.counters.connections.evicted += 1;
-            self.forget(victim);
-        }
+        self.make_room(arrival.now, key.port(), kept)?;
         let handle = self
             .connections
             .insert(key, original, deadline, connection)
             .map_err(|_| DropReason::TableFull)?;
-        if let Some(state) = self.ports.get_mut(&key.port()) {
-            state.connections += 1;
-        }
+        self.count_in(key.port());
         self.counters.connections.opened += 1;
         self.counters.connections.live += 1;
         self.policies.count(decision);

@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// From the wire: whether the inner source lives behind the outer one.
-    fn source_is_there(&self, arrival: &Arrival, src: Addr) -> bool {
+    pub(super) fn source_is_there(&self, arrival: &Arrival, src: Addr) -> bool {
         let Some(nic) = self.nics.get(arrival.nic) else {
             return false;
         };
@@ -182,9 +182,6 @@ impl Engine {
                 .ports
                 .get_mut(&end.port)
                 .ok_or(DropReason::PortNotReady)?;
-            if state.connections >= self.config.max_connections_per_port {
-                return Err(DropReason::TableFull);
-            }
             if rate != 0 && !state.opens.take(now, rate) {
                 return Err(DropReason::RateLimited);
             }

@@ -145,9 +145,7 @@ impl Engine {
         self.withdraw(handle);
         if let Some((key, _)) = self.connections.remove(handle) {
             self.counters.connections.live = self.counters.connections.live.saturating_sub(1);
-            if let Some(state) = self.ports.get_mut(&key.port()) {
-                state.connections = state.connections.saturating_sub(1);
-            }
+            self.count_out(key.port());
         }
     }
 

@@ -59,7 +59,7 @@ impl Engine {
         let ends = self.ends(arrival, nexthop)?;
 
         if let L4::IcmpError(error) = &ip.l4_kind {
-            self.related(&ends, ip, error, arrival.now)?;
+            self.related(arrival, &ends, ip, error)?;
         }
         let tracked = !matches!(ip.l4_kind, L4::IcmpError(_));
         let mut findings = [None, None];
@@ -148,10 +148,10 @@ impl Engine {
     /// An ICMP error belongs to the connection of the packet that it quotes.
     fn related(
         &mut self,
+        arrival: &Arrival,
         ends: &[Option<End>; 2],
         ip: &Ip,
         error: &IcmpError,
-        now: u64,
     ) -> Result<(), DropReason> {
         // It goes to whoever sent that packet.
         if error.inner.src != ip.tuple.dst {
@@ -163,7 +163,13 @@ impl Engine {
                 .connections
                 .find(&key)
                 .ok_or(DropReason::UnrelatedError)?;
-            self.rejudge(now, handle)?;
+            self.rejudge(arrival.now, handle)?;
+        }
+        // The peer is known by its connection, whatever the path; another sender
+        // only by where it lives.
+        let peer = ip.tuple.src == error.inner.dst;
+        if arrival.wire && !peer && !self.source_is_there(arrival, ip.tuple.src) {
+            return Err(DropReason::WrongVtep);
         }
         Ok(())
     }

@@ -101,6 +101,7 @@ impl Engine {
                     table: Table::Vport,
                     capacity: self.ports.capacity(),
                 })?;
+            self.recount();
         }
         if let Some(state) = self.ports.get_mut(&port) {
             state.bindings += 1;
@@ -116,6 +117,7 @@ impl Engine {
         state.bindings = state.bindings.saturating_sub(1);
         if state.bindings == 0 {
             self.ports.remove(&port);
+            self.recount();
             self.sweep.start(self.connections.capacity());
         }
     }

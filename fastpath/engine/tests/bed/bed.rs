@@ -42,6 +42,14 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
+    /// Dropped on `node` for want of room.
+    pub(crate) const fn full(node: usize) -> Self {
+        Self::Dropped {
+            node,
+            reason: DropReason::TableFull,
+        }
+    }
+
     pub(crate) fn at(&self) -> &'static str {
         match self {
             Self::Delivered { port, .. } => port,

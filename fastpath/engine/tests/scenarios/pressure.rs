@@ -3,9 +3,9 @@
 use penstock_engine::Config;
 use penstock_flow::DropReason;
 
-use crate::bed::frames::{Layer4, SYN};
+use crate::bed::frames::{ACK, Layer4, SYN};
 use crate::bed::talk::Talk;
-use crate::bed::{Bed, SECOND, capacities, config};
+use crate::bed::{Bed, Fate, SECOND, capacities, config};
 
 fn bed() -> Bed {
     Bed::with(
@@ -93,6 +93,116 @@ fn one_ports_share_is_bounded() {
     Talk::new("b", "d").open(&mut bed);
     bed.wait(31 * SECOND);
     nth(0).open(&mut bed);
+}
+
+#[test]
+fn what_others_half_open_does_not_close_a_port() {
+    let mut bed = Bed::with(
+        Config {
+            max_connections_per_port: 10,
+            ..config()
+        },
+        capacities(),
+    );
+    let steady = Talk::new("b", "c");
+    steady.open(&mut bed);
+    let answers = |n| Talk {
+        sport: 20_000 + n,
+        ..Talk::new("c", "b")
+    };
+    answers(0).open(&mut bed);
+    for n in 0..50 {
+        nth(n).syn(&mut bed);
+    }
+    // c has what it may have, eight of them half open; the flood has ended at
+    // its own port's limit.
+    assert_eq!(bed.counters(1).connections.live, 10);
+    assert_eq!(nth(50).syn(&mut bed), Fate::full(0));
+    for n in 1..5 {
+        answers(n).open(&mut bed);
+        let other = Talk {
+            sport: 30_000 + n,
+            ..steady
+        };
+        if n < 3 {
+            other.open(&mut bed);
+        }
+    }
+    assert_eq!(bed.counters(1).connections.live, 10);
+    for back in [false, true] {
+        assert!(!steady.data(&mut bed, back).at().is_empty());
+        assert!(!answers(0).data(&mut bed, back).at().is_empty());
+    }
+    // No half-open one is left but its own: established ones stay.
+    for n in 5..9 {
+        answers(n).syn(&mut bed);
+    }
+    assert_eq!(answers(9).syn(&mut bed), Fate::full(1));
+}
+
+#[test]
+fn each_port_has_its_share_whatever_others_hold() {
+    let mut bed = Bed::with(
+        Config {
+            max_connections: 64,
+            max_connections_per_port: 64,
+            reserved_connections: 32,
+            ..config()
+        },
+        capacities(),
+    );
+    // Four ports on node 0: eight of the reserve each, and 32 for whoever comes.
+    for n in 0..40 {
+        nth(n).open(&mut bed);
+    }
+    assert_eq!(nth(40).syn(&mut bed), Fate::full(0));
+    for (a, b) in [("b", "d"), ("x", "y")] {
+        for n in 0..8 {
+            let talk = Talk {
+                sport: n,
+                ..Talk::new(a, b)
+            };
+            talk.open(&mut bed);
+        }
+        assert_eq!(Talk::new(a, b).syn(&mut bed), Fate::full(0));
+    }
+    // What one gives up of the common part is another's.
+    nth(0).close(&mut bed);
+    bed.wait(130 * SECOND);
+    Talk::new("x", "y").open(&mut bed);
+    assert_eq!(nth(40).syn(&mut bed), Fate::full(0));
+}
+
+#[test]
+fn a_port_beyond_its_share_pays_with_what_is_half_open_there() {
+    let mut bed = Bed::with(
+        Config {
+            max_connections: 64,
+            max_connections_per_port: 64,
+            reserved_connections: 32,
+            ..config()
+        },
+        capacities(),
+    );
+    for n in 0..8 {
+        let half = Talk {
+            sport: n,
+            ..Talk::new("x", "y")
+        };
+        half.syn(&mut bed);
+    }
+    for n in 0..100 {
+        assert_eq!(nth(n).syn(&mut bed).at(), "c", "{n}");
+    }
+    assert_eq!(bed.counters(0).connections.live, 48);
+    // x's handshakes go on: they were within its share.
+    for n in 0..8 {
+        let half = Talk {
+            sport: n,
+            ..Talk::new("x", "y")
+        };
+        assert_eq!(half.tcp(&mut bed, true, SYN | ACK, 5000, 1001, 0).at(), "x");
+    }
 }
 
 #[test]

@@ -159,6 +159,68 @@ fn addr_of(bed: &Bed, name: &str) -> Addr {
 }
 
 #[test]
+fn another_network_on_the_same_wire_is_not_ours() {
+    let mut bed = Bed::new();
+    let inner = build(&syn(&bed), 0);
+    let untagged = tunnel(vtep(0), vtep(1), BLUE, 0, &inner);
+    let tagged = |vlan: u16| {
+        let [hi, lo] = vlan.to_be_bytes();
+        let mut frame = untagged.clone();
+        frame.splice(12..12, [0x81, 0, hi, lo]);
+        frame
+    };
+    let fate = bed.arrive(1, UPLINK, &tagged(7));
+    assert_eq!(fate.reason(), Some(DropReason::NotForUs));
+    // Tag 0 says a priority, and no network.
+    assert_eq!(bed.arrive(1, UPLINK, &tagged(0)).at(), "c");
+}
+
+#[test]
+fn an_error_comes_from_the_peer_or_from_where_its_sender_lives() {
+    let mut bed = Bed::new();
+    let talk = Talk::new("a", "c");
+    let h = talk.headers(
+        &bed,
+        false,
+        Layer4::Udp {
+            sport: 40_000,
+            dport: 80,
+        },
+    );
+    talk.udp(&mut bed, false);
+    talk.udp(&mut bed, true);
+    // c's answer, quoted to c as undeliverable.
+    let answer = build(
+        &Headers {
+            src: h.dst,
+            dst: h.src,
+            l4: Layer4::Udp {
+                sport: 80,
+                dport: 40_000,
+            },
+            ..h
+        },
+        0,
+    );
+    for (from, want) in [
+        (h.src, None),
+        (addr_of(&bed, "b"), None),
+        (addr_of(&bed, "d"), Some(DropReason::WrongVtep)),
+        (Addr::from_v4([10, 0, 1, 99]), Some(DropReason::WrongVtep)),
+    ] {
+        let octets = |addr: Addr| addr.v4_octets().expect("IPv4");
+        let mut error = Vec::new();
+        etherparse::PacketBuilder::ethernet2(h.src_mac.0, h.dst_mac.0)
+            .ipv4(octets(from), octets(h.dst), 64)
+            .icmpv4_raw(3, 3, [0; 4])
+            .write(&mut error, &answer[14..])
+            .expect("writes");
+        let fate = bed.arrive(1, UPLINK, &tunnel(vtep(0), vtep(1), BLUE, 0, &error));
+        assert_eq!(fate.reason(), want, "{from}: {fate:?}");
+    }
+}
+
+#[test]
 fn a_connection_may_change_its_path_but_not_begin_on_a_wrong_one() {
     // b's address is mapped to node 0; a second VTEP is known, too.
     let mut bed = Bed::new();

@@ -20,6 +20,17 @@ pub enum Outer {
     Other(Packet),
 }
 
+impl Outer {
+    /// The outer VLAN; 0 for none.
+    #[must_use]
+    pub const fn vlan(&self) -> u16 {
+        match self {
+            Self::Vxlan(tunnel) => tunnel.vlan,
+            Self::Neighbour(packet) | Self::Other(packet) => packet.vlan,
+        }
+    }
+}
+
 /// An outer header chain that ends in VXLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
