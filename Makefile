@@ -43,11 +43,11 @@ lint: setup
 
 test: lint
 	$(CARGO) build $(ALL) --bins
-	$(CARGO) nextest run $(ALL) --no-fail-fast
+	tools/test $(ALL)
 
 test-long: lint
 	$(CARGO) build $(ALL) --bins
-	PENSTOCK_LONG=1 $(CARGO) nextest run $(ALL) --no-fail-fast --profile long
+	PENSTOCK_LONG=1 tools/test $(ALL)
 
 bench-%: setup
 	@JSON=$(JSON) tools/bench $*
