@@ -23,5 +23,5 @@ pub mod v1 {
 /// The schema as an encoded `FileDescriptorSet`, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// Bytes of a message, either way: a request of 100 000 resources fits.
+/// Bytes of a message, either way: a request of 50 000 resources fits.
 pub const MESSAGE_LIMIT: usize = 64 << 20;

@@ -22,8 +22,9 @@ mod stamp;
 pub use apply::Applied;
 pub use delete::Deleted;
 
-/// Resources or names in one request.
-pub const MOST_RESOURCES: usize = 100_000;
+/// Resources or names in one request: what a commit makes durable in a few
+/// seconds. A set may be larger: it is applied in several requests.
+pub const MOST_RESOURCES: usize = 50_000;
 /// Bytes of a message, either way.
 pub use penstock_api::MESSAGE_LIMIT;
 
