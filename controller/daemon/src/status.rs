@@ -13,9 +13,11 @@ use crate::world::Row;
 
 pub mod board;
 mod compute;
+mod reason;
 
 pub use board::Board;
 pub use compute::compute;
+pub use reason::Reason;
 
 /// What one node's task knows of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,29 +43,21 @@ pub struct Report {
 /// Why something is not programmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// CamelCase, for programs.
-    pub reason: &'static str,
+    /// For programs.
+    pub reason: Reason,
     /// For people.
     pub message: String,
 }
 
 impl Problem {
     /// A reason and its explanation.
-    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
         }
     }
 }
-
-/// The reason that also means "not resolved".
-pub const ATTACHMENT_NOT_FOUND: &str = "AttachmentNotFound";
-/// There is no session, whatever the node may carry.
-pub const UNREACHABLE: &str = "NodeUnreachable";
-/// Another controller has the node.
-pub const NOT_PRIMARY: &str = "NotPrimary";
-const PENDING: &str = "Pending";
 
 /// A resource as answers show it.
 pub fn show(row: &Row, status: Option<&Status>) -> Resource {
@@ -75,7 +69,7 @@ pub fn show(row: &Row, status: Option<&Status>) -> Resource {
             condition(
                 Type::Programmed,
                 State::Unknown,
-                PENDING,
+                Reason::Pending,
                 "no node has reported yet".to_owned(),
             ),
         ],
@@ -106,14 +100,14 @@ pub fn show_gone(row: &Row) -> Resource {
 }
 
 fn accepted() -> Condition {
-    condition(Type::Accepted, State::True, "Accepted", String::new())
+    condition(Type::Accepted, State::True, Reason::Accepted, String::new())
 }
 
-fn condition(kind: Type, state: State, reason: &str, message: String) -> Condition {
+fn condition(kind: Type, state: State, reason: Reason, message: String) -> Condition {
     Condition {
         r#type: kind.into(),
         state: state.into(),
-        reason: reason.to_owned(),
+        reason: reason.name().to_owned(),
         message,
     }
 }

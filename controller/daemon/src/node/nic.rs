@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 
 use super::Limits;
 use crate::election::Elections;
-use crate::status::Problem;
+use crate::status::{Problem, Reason};
 
 mod open;
 mod stream;
@@ -285,9 +285,9 @@ fn note(
         None => "unknown",
     };
     let reason = match (refusal.code, step) {
-        (Code::ResourceExhausted, _) => "TableFull",
-        (Code::Unknown | Code::Internal, Some(Step::Insert(_))) => "TableFull",
-        _ => "Refused",
+        (Code::ResourceExhausted, _) => Reason::TableFull,
+        (Code::Unknown | Code::Internal, Some(Step::Insert(_))) => Reason::TableFull,
+        _ => Reason::Refused,
     };
     let problem = Problem::new(reason, format!("table {table}: {refusal}"));
     match key {

@@ -17,7 +17,7 @@ use super::nic::{Desired, Loss, Lost, Nic, OpenError};
 use super::policy::Link;
 use crate::dial;
 use crate::plan::NodePlan;
-use crate::status::{NOT_PRIMARY, Problem, UNREACHABLE};
+use crate::status::{Problem, Reason};
 
 /// Why a session has ended.
 #[derive(Debug, thiserror::Error)]
@@ -50,10 +50,10 @@ pub(super) enum Error {
 }
 
 impl Error {
-    pub(super) const fn reason(&self) -> &'static str {
+    pub(super) const fn reason(&self) -> Reason {
         match self {
-            Self::NotPrimary(_) => NOT_PRIMARY,
-            _ => UNREACHABLE,
+            Self::NotPrimary(_) => Reason::NotPrimary,
+            _ => Reason::NodeUnreachable,
         }
     }
 }
@@ -256,7 +256,7 @@ impl<'a> Session<'a> {
                     self.settled.remove(&device_id);
                     self.context.board.update(self.name, |report| {
                         let message = format!("NIC {device_id}: {why}");
-                        report.failure = Some(Problem::new("NicLost", message));
+                        report.failure = Some(Problem::new(Reason::NicLost, message));
                     });
                     // Not at once: whatever ended it may go on for a while.
                     tokio::time::sleep(backoff.pause()).await;

@@ -6,9 +6,7 @@ use penstock_api::v1::condition::{State, Type};
 use penstock_api::v1::resource::Spec;
 use penstock_api::v1::{NodeStatus, Status};
 
-use super::{
-    ATTACHMENT_NOT_FOUND, NOT_PRIMARY, PENDING, Problem, Report, UNREACHABLE, accepted, condition,
-};
+use super::{Problem, Reason, Report, accepted, condition};
 use crate::plan::{Plan, vpc_of};
 use crate::world::{Row, World};
 
@@ -88,11 +86,14 @@ impl<'a> Sum<'a> {
         let Some(problem) = problem else {
             return;
         };
-        if problem.reason == ATTACHMENT_NOT_FOUND {
+        if problem.reason == Reason::AttachmentNotFound {
             self.unresolved = Some(problem.clone());
         }
         // What is known to be wrong is more interesting than what is not known.
-        let wrong = ![UNREACHABLE, NOT_PRIMARY, PENDING].contains(&problem.reason);
+        let wrong = !matches!(
+            problem.reason,
+            Reason::NodeUnreachable | Reason::NotPrimary | Reason::Pending
+        );
         if self.told.is_none() || (wrong && !self.something_wrong) {
             self.told = Some((view.name, problem));
         }
@@ -115,7 +116,7 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
     sum.shown.sort_by(|a, b| a.node.cmp(&b.node));
 
     let resolved = match sum.unresolved {
-        None => condition(Type::Resolved, State::True, "Resolved", String::new()),
+        None => condition(Type::Resolved, State::True, Reason::Resolved, String::new()),
         Some(problem) => condition(
             Type::Resolved,
             State::False,
@@ -124,15 +125,20 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
         ),
     };
     let (done, total) = (sum.done, nodes.len());
-    let programmed =
-        |state, reason: &str, message| condition(Type::Programmed, state, reason, message);
+    let programmed = |state, reason, message| condition(Type::Programmed, state, reason, message);
     let programmed = match sum.told {
         // Which nodes it concerns is not known yet.
-        _ if plan.revision < row.revision => {
-            programmed(State::Unknown, PENDING, "it is not compiled yet".to_owned())
-        }
-        None if total == 0 => programmed(State::True, "NotNeeded", "no node needs it".to_owned()),
-        None => programmed(State::True, "Programmed", summary(row, nodes)),
+        _ if plan.revision < row.revision => programmed(
+            State::Unknown,
+            Reason::Pending,
+            "it is not compiled yet".to_owned(),
+        ),
+        None if total == 0 => programmed(
+            State::True,
+            Reason::NotNeeded,
+            "no node needs it".to_owned(),
+        ),
+        None => programmed(State::True, Reason::Programmed, summary(row, nodes)),
         Some((node, problem)) => {
             let state = if sum.something_wrong {
                 State::False
@@ -200,7 +206,7 @@ fn summary(row: &Row, nodes: &[View<'_>]) -> String {
 
 fn problem_on(row: &Row, plan: &Plan, report: Option<&Report>) -> Option<Problem> {
     let Some(report) = report else {
-        return Some(Problem::new(PENDING, "not contacted yet"));
+        return Some(Problem::new(Reason::Pending, "not contacted yet"));
     };
     if let Some(error) = &report.unreachable {
         return Some(error.clone());
@@ -221,7 +227,7 @@ fn problem_on(row: &Row, plan: &Plan, report: Option<&Report>) -> Option<Problem
     if report.revision < wanted {
         return Some(report.failure.clone().unwrap_or_else(|| {
             Problem::new(
-                PENDING,
+                Reason::Pending,
                 format!("revision {} of {wanted} is there", report.revision),
             )
         }));

@@ -12,7 +12,7 @@ use crate::node::desired;
 use crate::node::nic::{Nic, OpenError, Synced};
 use crate::node::policy::LinkError;
 use crate::plan::{NodePlan, Plan};
-use crate::status::{ATTACHMENT_NOT_FOUND, Problem};
+use crate::status::{Problem, Reason};
 
 impl Session<'_> {
     /// Brings everything to the plan; answers whether nothing is left to retry.
@@ -26,7 +26,7 @@ impl Session<'_> {
             Ok(()) => {}
             Err(LinkError::Stream(status)) => return Err(Error::Policy(status)),
             Err(error) => {
-                self.fail(Problem::new("PolicyRefused", error.to_string()));
+                self.fail(Problem::new(Reason::PolicyRefused, error.to_string()));
                 return Ok(false);
             }
         }
@@ -58,14 +58,14 @@ impl Session<'_> {
                 Err(OpenError::NotPrimary(id)) => return Err(Error::NotPrimary(id)),
                 Err(error) => {
                     let message = format!("NIC {device_id}: {error}");
-                    failure.get_or_insert(Problem::new("NicNotOpen", message));
+                    failure.get_or_insert(Problem::new(Reason::NicNotOpen, message));
                 }
             }
         }
         let (mut writes, mut drift) = (0, 0);
         while let Some(joined) = syncs.join_next().await {
             let Ok((device_id, nic, desired, result)) = joined else {
-                failure.get_or_insert(Problem::new("Internal", "a sync was interrupted"));
+                failure.get_or_insert(Problem::new(Reason::Internal, "a sync was interrupted"));
                 continue;
             };
             match result {
@@ -86,14 +86,14 @@ impl Session<'_> {
                 // Unknown what was applied: the NIC is opened and read anew.
                 Err(status) => {
                     let message = format!("NIC {device_id}: {}", dial::words(&status));
-                    failure.get_or_insert(Problem::new("NicFailed", message));
+                    failure.get_or_insert(Problem::new(Reason::NicFailed, message));
                 }
             }
         }
         let retry = failure.is_some()
             || problems
                 .values()
-                .any(|problem| problem.reason != ATTACHMENT_NOT_FOUND);
+                .any(|problem| problem.reason != Reason::AttachmentNotFound);
         let entries = self.count_entries();
         let generation = self.link.generation();
         self.context.board.update(self.name, |report| {
@@ -113,7 +113,7 @@ impl Session<'_> {
     fn fail(&self, problem: Problem) {
         tracing::warn!(
             node = self.name,
-            reason = problem.reason,
+            reason = problem.reason.name(),
             message = problem.message,
             "not programmed"
         );
@@ -177,7 +177,7 @@ impl Session<'_> {
                 }
                 let theirs = theirs.map_or("none".to_owned(), |address| address.to_string());
                 Err(Problem::new(
-                    "NicMismatch",
+                    Reason::NicMismatch,
                     format!(
                         "NIC {device_id} is declared with vtep {}, the worker has {theirs}; \
                          correct one of them",
@@ -186,7 +186,7 @@ impl Session<'_> {
                 ))
             }
             _ => Err(Problem::new(
-                "NicNotFound",
+                Reason::NicNotFound,
                 format!(
                     "the worker has no NIC {device_id}, only {:?}; correct the node's nics",
                     self.info
@@ -235,7 +235,7 @@ impl Session<'_> {
             );
             problems.insert(
                 port.name.clone(),
-                Problem::new(ATTACHMENT_NOT_FOUND, message),
+                Problem::new(Reason::AttachmentNotFound, message),
             );
         }
         problems
