@@ -76,35 +76,45 @@ pub(super) fn ip(args: &[&str]) -> Result<()> {
 /// What `ip` or the file system says.
 pub fn sweep(prefix: &str) -> Result<Vec<String>> {
     let mut removed = Vec::new();
-    let Ok(names) = fs::read_dir("/run/netns") else {
-        return Ok(removed);
-    };
-    for entry in names {
-        let name = entry
-            .context("list /run/netns")?
-            .file_name()
-            .to_string_lossy()
-            .into_owned();
-        let Some(pid) = bed_pid(&name, prefix) else {
-            continue;
-        };
-        if is_running(pid) {
+    for name in names_in(Path::new("/run/netns"))? {
+        if bed_pid(&name, prefix).is_none_or(is_running) {
             continue;
         }
-        let ns = Netns { name: name.clone() };
+        let ns = Netns { name };
         for pid in ns.pids()? {
             // It may be gone by now: then there is nothing to end.
             drop(run(&["kill", "-KILL", &pid], IP_DEADLINE)?);
         }
         ns.delete()?;
-        let scratch = std::env::temp_dir().join(format!("penstock-{prefix}{pid}"));
-        if scratch.exists() {
-            fs::remove_dir_all(&scratch)
-                .with_context(|| format!("remove {}", scratch.display()))?;
+        removed.push(ns.name);
+    }
+    // Last, when nobody writes to them any more.
+    let scratch = std::env::temp_dir();
+    for name in names_in(&scratch)? {
+        let Some(tag) = name.strip_prefix("penstock-") else {
+            continue;
+        };
+        if bed_pid(&format!("{tag}-"), prefix).is_none_or(is_running) {
+            continue;
         }
-        removed.push(name);
+        let folder = scratch.join(&name);
+        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
     }
     Ok(removed)
+}
+
+/// Names of what lies in a folder; none where there is no such folder.
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("list {}", folder.display()))?,
+    };
+    entries
+        .map(|entry| {
+            let entry = entry.with_context(|| format!("list {}", folder.display()))?;
+            Ok(entry.file_name().to_string_lossy().into_owned())
+        })
+        .collect()
 }
 
 /// `PREFIXPID-rest` -> PID.
