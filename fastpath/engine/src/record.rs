@@ -83,7 +83,7 @@ impl fmt::Debug for Name {
 /// Why a record was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A first packet was refused.
+    /// A first packet was refused, or one with a source that is not its port's.
     Denied(DropReason),
     /// A connection was cut because the policy no longer admits it.
     Revoked,

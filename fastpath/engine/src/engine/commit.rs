@@ -27,7 +27,7 @@ impl Engine {
         });
         let mut created: Option<Handle> = None;
         for (i, (end, finding)) in ends.iter().zip(findings).enumerate() {
-            let (Some(_), Some(finding)) = (end, finding) else {
+            let (Some(end), Some(finding)) = (end, finding) else {
                 continue;
             };
             let peer = ends
@@ -80,6 +80,8 @@ impl Engine {
                             if let Some(first) = created {
                                 self.forget(first);
                             }
+                            let tuple = key.tuple(orientation);
+                            self.record_denial(arrival, end, &tuple, reason, decision);
                             return Err(reason);
                         }
                     }

@@ -159,6 +159,6 @@ fn owner(rules: &Ruleset, port: &Port, target: Addr) -> Result<Asked, DropReason
 }
 
 /// Link-local addresses are free to choose; they are never forwarded.
-fn is_link_local(addr: Addr) -> bool {
+pub(super) fn is_link_local(addr: Addr) -> bool {
     addr.0 >> 118 == 0xfe80 >> 6
 }

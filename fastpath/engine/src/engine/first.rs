@@ -82,7 +82,7 @@ impl Engine {
         let judgement = self.policies.judge(&query(end, &ip.tuple));
         if !judgement.allow {
             let reason = denied(end.ingress);
-            self.record_denial(arrival, end, &ip.tuple, judgement.decision);
+            self.record_denial(arrival, end, &ip.tuple, reason, judgement.decision);
             return Err(reason);
         }
         Ok(Finding::New {
@@ -135,7 +135,14 @@ impl Engine {
         Err(denied(end.ingress))
     }
 
-    fn record_denial(&mut self, arrival: &Arrival, end: &End, tuple: &Tuple, decision: Decision) {
+    pub(super) fn record_denial(
+        &mut self,
+        arrival: &Arrival,
+        end: &End,
+        tuple: &Tuple,
+        reason: DropReason,
+        decision: Decision,
+    ) {
         let rate = self.config.drop_records_per_second;
         let state = self.ports.get_mut(&end.port);
         if !state.is_some_and(|s| s.denials.take(arrival.now, rate)) {
@@ -144,7 +151,7 @@ impl Engine {
         let generation = self.policies.generation();
         self.drops.push(DropRecord {
             at: arrival.now,
-            event: Event::Denied(denied(end.ingress)),
+            event: Event::Denied(reason),
             port: end.port,
             vni: arrival.vni,
             tuple: *tuple,

@@ -7,8 +7,10 @@ use penstock_flow::hash::source_port;
 use penstock_flow::packet::{self, Ip, Kind, L4, Packet, Tunnel, tcp_flags};
 use penstock_flow::tuple::proto;
 use penstock_flow::{Addr, DropReason, Tuple};
+use penstock_rules::Decision;
 
 use super::arrival::Arrival;
+use super::first::End;
 use super::{Engine, control, forward};
 use crate::frame::{Frame, Outcome};
 use crate::nic::flow::FlowKey;
@@ -79,9 +81,27 @@ impl Engine {
         }
         let source = Source::new(ingress, packet.src_mac, ip.tuple.src);
         if this.tables.spoof_guard.find(&source).is_none() {
-            return Err(DropReason::Spoofed);
+            return Err(self.unguarded(&arrival, &packet, &ip));
         }
         self.connection_stages(&arrival, frame, &packet, &ip)
+    }
+
+    /// Why a source that the guard does not know ends here. What every IPv6 host
+    /// says to its link, joining groups for example, is no lie.
+    fn unguarded(&mut self, arrival: &Arrival, packet: &Packet, ip: &Ip) -> DropReason {
+        let (src, dst) = (ip.tuple.src, ip.tuple.dst);
+        let of_the_link = src == Addr(0) || control::is_link_local(src);
+        let mac = self.policies.port(arrival.ingress).map(|port| port.mac);
+        if ip.v6 && of_the_link && dst.is_multicast() && mac == Some(packet.src_mac) {
+            return DropReason::Multicast;
+        }
+        let end = End {
+            port: arrival.ingress,
+            ingress: false,
+        };
+        let reason = DropReason::Spoofed;
+        self.record_denial(arrival, &end, &ip.tuple, reason, Decision::NoPort);
+        reason
     }
 
     /// underlay, neighbour.

@@ -51,6 +51,12 @@ fn full_of_established_connections_refuses_new_ones_with_its_reason() {
         nth(n).open(&mut bed);
     }
     assert_eq!(nth(99).syn(&mut bed).reason(), Some(DropReason::TableFull));
+    let told = bed.nodes[0].engine.drops().next().expect("a record");
+    let flow = (told.tuple.sport, told.port, told.ingress);
+    assert_eq!(
+        (told.event.name(), flow),
+        ("table_full", (10_099, 1, false))
+    );
     for n in 0..64 {
         assert_eq!(nth(n).data(&mut bed, false).at(), "c");
     }

@@ -221,6 +221,61 @@ fn an_error_comes_from_the_peer_or_from_where_its_sender_lives() {
 }
 
 #[test]
+fn what_a_host_says_to_its_link_is_no_lie() {
+    let mut bed = Bed::new();
+    let c = bed.place("c");
+    let local = Addr(0xfe80 << 112 | 0x1234);
+    let group = Addr(0xff02 << 112 | 0x16);
+    let report = Headers {
+        src: local,
+        dst: group,
+        ..Talk {
+            v6: true,
+            ..Talk::new("a", "c")
+        }
+        .headers(&bed, false, Layer4::Udp { sport: 1, dport: 2 })
+    };
+    for (what, h, want) in [
+        ("to a group", report, DropReason::Multicast),
+        (
+            "without address",
+            Headers {
+                src: Addr(0),
+                ..report
+            },
+            DropReason::Multicast,
+        ),
+        (
+            "to a host",
+            Headers {
+                dst: c.ip(true),
+                ..report
+            },
+            DropReason::Spoofed,
+        ),
+        (
+            "as another",
+            Headers {
+                src_mac: c.mac,
+                ..report
+            },
+            DropReason::Spoofed,
+        ),
+        (
+            "from another's address",
+            Headers {
+                src: c.ip(true),
+                ..report
+            },
+            DropReason::Spoofed,
+        ),
+    ] {
+        let fate = bed.send("a", &build(&h, 0));
+        assert_eq!(fate.reason(), Some(want), "{what}: {fate:?}");
+    }
+}
+
+#[test]
 fn a_connection_may_change_its_path_but_not_begin_on_a_wrong_one() {
     // b's address is mapped to node 0; a second VTEP is known, too.
     let mut bed = Bed::new();
@@ -340,6 +395,9 @@ fn a_port_speaks_for_itself_only() {
         let fate = bed.send("a", &build(&h, 0));
         assert_eq!(fate.reason(), want, "{what}: {fate:?}");
     }
+    let told: Vec<_> = bed.nodes[0].engine.drops().collect();
+    let told: Vec<_> = told.iter().map(|d| (d.event.name(), d.port)).collect();
+    assert_eq!(told, [("spoofed", 1); 3]);
     // A device port that nobody is bound to.
     let fate = bed.arrive(0, 33, &build(&good, 0));
     assert_eq!(fate.reason(), Some(DropReason::UnknownPort));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use penstock_engine::DropRecord;
 use penstock_engine::record::Event;
-use penstock_flow::Tuple;
+use penstock_flow::{DropReason, Tuple};
 use penstock_rules::model::Direction;
 use penstock_rules::{Query, Ruleset};
 use penstock_slowpath_api::encode::bytes;
@@ -107,6 +107,17 @@ fn drop_record(record: &DropRecord, now: u64, ruleset: Option<&Ruleset>) -> v1::
 
 /// Only the policy that decided can say why it did.
 fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
+    match record.event {
+        Event::Revoked | Event::Denied(DropReason::DeniedEgress | DropReason::DeniedIngress) => {}
+        Event::Denied(DropReason::Spoofed) => {
+            return "the sender's address or MAC is not the port's".to_owned();
+        }
+        Event::Denied(DropReason::TableFull) => {
+            return "policy allows it, but the port has all connections that it may have now"
+                .to_owned();
+        }
+        Event::Denied(_) => return String::new(),
+    }
     if record.generation != ruleset.generation() {
         return format!(
             "decided by policy generation {}; generation {} is in force now",
