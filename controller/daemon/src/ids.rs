@@ -25,7 +25,7 @@ impl Ids {
     /// Reads the counters.
     ///
     /// # Errors
-    /// When the store fails. A counter that is missing or unreadable starts
+    /// When the store fails, or a counter is damaged. One that is missing starts
     /// behind the highest id in use.
     pub fn load(store: &dyn Store, rows: &Rows) -> Result<Self, store::Error> {
         let mut in_use: BTreeMap<Kind, HashSet<u32>> = BTreeMap::new();
@@ -36,9 +36,7 @@ impl Ids {
         }
         let mut next = BTreeMap::new();
         for kind in Kind::ALL {
-            let stored = store
-                .get(&key(kind))?
-                .and_then(|bytes| bytes.try_into().ok().map(u32::from_be_bytes));
+            let stored = store::get_exact(store, &key(kind))?.map(u32::from_be_bytes);
             let highest = in_use
                 .get(&kind)
                 .and_then(|ids| ids.iter().max().copied())
@@ -101,6 +99,12 @@ mod tests {
         store.commit(&batch, 0).unwrap();
         let mut again = Ids::load(&store, &Rows::new()).unwrap();
         assert_eq!(again.allocate(Kind::Port), Some(4));
+
+        let mut damaged = Batch::default();
+        damaged.put(key(Kind::Port), [1, 2]);
+        store.commit(&damaged, store.revision()).unwrap();
+        let error = Ids::load(&store, &Rows::new()).unwrap_err().to_string();
+        assert!(error.contains("holds 2 bytes, not 4"), "{error}");
 
         // Around the corner: 0 is skipped, and so is what is in use.
         ids.next.insert(Kind::Port, u32::MAX);

@@ -153,11 +153,7 @@ impl Registry {
     pub fn raise_epoch(&self, floor: u64) -> Result<u64, store::Error> {
         const KEY: &[u8] = b"election-epoch";
         let _writer = self.lock();
-        let last = self
-            .store
-            .get(KEY)?
-            .and_then(|bytes| bytes.try_into().ok().map(u64::from_be_bytes))
-            .unwrap_or(0);
+        let last = store::get_exact(self.store.as_ref(), KEY)?.map_or(0, u64::from_be_bytes);
         let epoch = last.max(floor).saturating_add(1);
         let mut batch = Batch::default();
         batch.put(KEY, epoch.to_be_bytes());

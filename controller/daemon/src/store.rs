@@ -51,6 +51,24 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn commit(&self, batch: &Batch, expected: u64) -> Result<u64, Error>;
 }
 
+/// A row of exactly `N` bytes.
+///
+/// # Errors
+/// When the medium fails, or the row has another length: what it held is lost then, and
+/// going on as if it had never been there would be worse.
+pub fn get_exact<const N: usize>(store: &dyn Store, key: &[u8]) -> Result<Option<[u8; N]>, Error> {
+    let Some(bytes) = store.get(key)? else {
+        return Ok(None);
+    };
+    <[u8; N]>::try_from(bytes.as_slice())
+        .map(Some)
+        .map_err(|_| Error::Row {
+            key: String::from_utf8_lossy(key).into_owned(),
+            len: bytes.len(),
+            wanted: N,
+        })
+}
+
 /// Puts and deletes that belong together. A later operation on a key replaces
 /// an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,6 +140,18 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong and what to do.
         reason: String,
+    },
+    /// A row is not what its key promises.
+    #[error(
+        "the store's row {key:?} holds {len} bytes, not {wanted}; restore the store from a backup"
+    )]
+    Row {
+        /// Printable key.
+        key: String,
+        /// What it holds.
+        len: usize,
+        /// What it should hold.
+        wanted: usize,
     },
     /// The operating system refused something.
     #[error("cannot {action} {path}: {source}")]
