@@ -204,10 +204,4 @@ impl Model {
             .iter()
             .filter(move |(_, port)| port.node == *node)
     }
-
-    /// The NIC a port hangs on.
-    #[must_use]
-    pub fn nic_of(&self, port: &Port) -> Option<&Nic> {
-        self.nodes.get(&port.node)?.nics.get(&port.nic)
-    }
 }
