@@ -8,7 +8,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo demo-stop test test-long lint p4 fuzz
+.PHONY: help setup build demo demo-stop test test-long lint p4
 
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 CARGO ?= cargo

@@ -1,8 +1,8 @@
 //! The parser of untrusted frames: total, without allocation, without panic.
 //!
-//! [`parse`] reads a frame that a port sent, [`parse_inner`] one that came out
-//! of a tunnel, [`parse_outer`] one from the underlay. Each either describes
-//! the whole header chain or says why the frame is dropped. The result borrows
+//! [`parse`] reads a frame that a port sent or that came out of a tunnel,
+//! [`parse_outer`] one from the underlay. Each either describes the whole header
+//! chain or says why the frame is dropped. The result borrows
 //! nothing: it holds values and offsets from the frame's first byte.
 //!
 //! Verified here: every length against the frame, the IPv4 header checksum,
@@ -152,22 +152,6 @@ pub fn parse(frame: &[u8]) -> Result<Packet, DropReason> {
         l3: ether.l3 as u16,
         kind,
     })
-}
-
-/// Parses a frame that came out of a tunnel: as [`parse`], but another VXLAN
-/// tunnel inside it is refused.
-///
-/// # Errors
-/// The reason to drop the frame.
-#[inline]
-pub fn parse_inner(frame: &[u8]) -> Result<Packet, DropReason> {
-    let packet = parse(frame)?;
-    match packet.ip() {
-        Some(ip) if ip.l4_kind == L4::Udp && ip.tuple.dport == VXLAN_PORT => {
-            Err(DropReason::NestedTunnel)
-        }
-        _ => Ok(packet),
-    }
 }
 
 /// Whether the TCP, UDP, ICMP or ICMPv6 checksum of a whole packet is right.

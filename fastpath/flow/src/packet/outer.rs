@@ -57,7 +57,7 @@ pub struct Tunnel {
 }
 
 /// Parses a frame from the underlay. The inner frame is not looked at:
-/// [`super::parse_inner`] does.
+/// [`super::parse`] does.
 ///
 /// # Errors
 /// The reason to drop the frame; [`DropReason::Fragment`] for a fragment, as a

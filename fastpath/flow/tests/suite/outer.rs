@@ -1,7 +1,7 @@
 //! Frames from the underlay.
 
 use penstock_flow::build::{Encap, Template};
-use penstock_flow::packet::{Outer, parse_inner, parse_outer, verify_l4_checksum};
+use penstock_flow::packet::{Outer, parse, parse_outer, verify_l4_checksum};
 use penstock_flow::{Addr, DropReason, Mac};
 
 use super::frames::*;
@@ -78,7 +78,7 @@ fn what_is_encapsulated_comes_out_again() {
             assert_eq!((t.sport, t.tos), (sport, tos));
             assert_eq!(usize::from(t.end), frame.len());
             assert_eq!(frame[usize::from(t.inner)..], inner);
-            assert!(parse_inner(&frame[overhead..]).is_ok());
+            assert!(parse(&frame[overhead..]).is_ok());
             if src.is_v4() {
                 assert_eq!(frame[20], 0x40, "don't fragment");
                 let outer = penstock_flow::packet::parse(&frame).expect("a packet");
