@@ -228,7 +228,10 @@ impl Backend for Dpdk {
                 .filter_map(|(number, port)| Some((*number, port.stats().ok()?)));
             Ok(stats.collect())
         });
-        stats.await.unwrap_or_default()
+        stats.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the drivers' counters cannot be read; a scrape goes without");
+            BTreeMap::new()
+        })
     }
 
     async fn close(&self, device_port: u32) -> Result<(), PortError> {
