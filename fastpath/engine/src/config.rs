@@ -28,10 +28,6 @@ pub struct Config {
     pub opens_per_second: u32,
     /// Silence after which a connection is forgotten.
     pub timeouts: Timeouts,
-    /// For so long after the first policy, TCP connections may be taken up in
-    /// their midst, where that policy lets one of their ends open them: for a
-    /// restart that has lost the table. 0: never.
-    pub recovery: u64,
     /// Recent denials and revocations kept for `ListDrops`.
     pub max_drop_records: usize,
     /// Denials recorded per port and second: one sender's do not push out all
@@ -55,7 +51,6 @@ impl Default for Config {
             reserved_connections: 0,
             opens_per_second: 0,
             timeouts: Timeouts::default(),
-            recovery: 0,
             max_drop_records: 1024,
             drop_records_per_second: 100,
             sweep_slice: 512,

@@ -3,7 +3,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use penstock_flow::packet::ETHERNET_LEN;
+
 use crate::counters::PortCounters;
+
+/// IEEE 802.1Q.
+const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
+const VLAN_LEN: usize = 4;
 
 /// What a device port is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +23,22 @@ pub(crate) enum Role {
     Uplink { nic: usize },
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Device {
     role: Role,
+    /// Bytes of an IP packet that it can send.
+    mtu: u16,
     counters: PortCounters,
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self {
+            role: Role::None,
+            mtu: u16::MAX,
+            counters: PortCounters::default(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -46,6 +64,25 @@ impl Devices {
 
     pub(crate) fn counters_mut(&mut self, port: u32) -> Option<&mut PortCounters> {
         self.0.get_mut(port as usize).map(|d| &mut d.counters)
+    }
+
+    pub(crate) fn set_mtu(&mut self, port: u32, mtu: u16) {
+        if let Some(d) = self.0.get_mut(port as usize) {
+            d.mtu = mtu;
+        }
+    }
+
+    /// Whether `frame` is larger than the device can send.
+    #[inline]
+    pub(crate) fn is_oversized(&self, port: u32, frame: &[u8]) -> bool {
+        let tag = if frame.get(12..14) == Some(&VLAN_TYPE) {
+            VLAN_LEN
+        } else {
+            0
+        };
+        self.0
+            .get(port as usize)
+            .is_some_and(|d| frame.len() > ETHERNET_LEN + tag + usize::from(d.mtu))
     }
 
     pub(crate) fn set_uplink(&mut self, port: u32, nic: usize) {

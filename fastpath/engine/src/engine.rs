@@ -139,6 +139,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Bytes of an IP packet that a device port can send; until it is told, any.
+    pub fn set_device_mtu(&mut self, device_port: u32, mtu: u16) {
+        self.devices.set_mtu(device_port, mtu);
+    }
+
     /// Takes one frame that arrived on `device_port` and says what becomes of
     /// it. The frame is rewritten in place.
     pub fn process(
@@ -154,6 +159,15 @@ impl Engine {
             Role::Local { nic, .. } => self.port_frame(now, nic, device_port, frame),
             Role::Uplink { nic } => self.uplink_frame(now, nic, device_port, frame),
             Role::None => Err(DropReason::UnknownPort),
+        };
+        let result = match result {
+            // The device would lose it without a word.
+            Ok(Outcome::Send { device_port })
+                if self.devices.is_oversized(device_port, frame.data()) =>
+            {
+                Err(DropReason::Oversized)
+            }
+            result => result,
         };
         if let Some(port) = self.devices.counters_mut(device_port) {
             port.received.add(bytes);
@@ -210,13 +224,21 @@ impl Engine {
 
     /// Puts a policy in force, from the next packet on. Answers an older one
     /// that has to go, where there are too many.
-    pub fn set_policy(&mut self, now: u64, ruleset: Arc<Ruleset>) -> Option<Retired> {
-        if self.policies.rules().is_none() {
-            self.recovering = now.saturating_add(self.config.recovery);
+    pub fn set_policy(&mut self, ruleset: Arc<Ruleset>) -> Option<Retired> {
+        if self.policies.rules().is_some() {
+            // What a change cuts must not be taken up again at its next packet.
+            self.recovering = 0;
         }
         let retired = self.policies.set(ruleset);
         self.sweep.start(self.connections.capacity());
         retired
+    }
+
+    /// Until then, or the next change of policy, TCP connections may be taken up
+    /// in their midst where the policy in force lets one of their ends open
+    /// them: for a restart that has lost the table.
+    pub fn recover_until(&mut self, then: u64) {
+        self.recovering = then;
     }
 
     /// An older policy that is needed no longer; to be called after `tick`

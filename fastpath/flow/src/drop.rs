@@ -39,6 +39,8 @@ drop_reasons! {
     UnknownProtocol = "unknown_protocol",
     /// A fragment: not carried yet.
     Fragment = "fragment",
+    /// VXLAN inside VXLAN, or on its way there: tenants build no tunnels here.
+    NestedTunnel = "nested_tunnel",
     /// No port is bound to this device port and VLAN.
     UnknownPort = "unknown_port",
     /// From the wire, but not VXLAN for this VTEP.

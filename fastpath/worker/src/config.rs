@@ -39,6 +39,8 @@ pub struct Config {
     /// How long the forwarding thread sleeps between two looks after a second without
     /// packets.
     pub longest_sleep: Duration,
+    /// After a start, TCP may be taken up in its midst for so long.
+    pub recovery: Duration,
     /// Connections that the slow path tracks.
     pub max_connections: u32,
     /// Entries of each NIC's flow table.
@@ -177,6 +179,7 @@ impl Config {
             lcores,
             cpu,
             longest_sleep_us,
+            recovery_s,
             max_connections,
             flow_capacity,
             eal,
@@ -218,6 +221,7 @@ impl Config {
             );
         }
         check_range("longest_sleep_us", longest_sleep_us, 0, 10_000)?;
+        check_range("recovery_s", recovery_s, 0, 3600)?;
         check_range("max_connections", max_connections, 2, 1 << 26)?;
         check_range("flow_capacity", flow_capacity, 2, 1 << 26)?;
         let eal = check_eal(eal)?;
@@ -233,6 +237,7 @@ impl Config {
             lcores,
             cpu,
             longest_sleep: Duration::from_micros(longest_sleep_us.into()),
+            recovery: Duration::from_secs(recovery_s.into()),
             max_connections,
             flow_capacity,
             eal,

@@ -86,7 +86,7 @@ impl Core {
 
     /// Puts a policy in force, from the next packet on.
     pub fn set_policy(&mut self, ruleset: Arc<Ruleset>) {
-        if let Some(old) = self.engine.set_policy(self.clock.now(), ruleset) {
+        if let Some(old) = self.engine.set_policy(ruleset) {
             self.retire(old);
         }
     }

@@ -83,7 +83,16 @@ impl Worker {
             lcores: config.lcores,
             nics: infos,
         };
-        let node = Arc::new(Node::resume(facts, lcore, Arc::clone(&store), attachments).await?);
+        let node = Arc::new(
+            Node::resume(
+                facts,
+                lcore,
+                Arc::clone(&store),
+                attachments,
+                config.recovery,
+            )
+            .await?,
+        );
 
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
             format!("listen = {}: choose another address or port", config.listen)

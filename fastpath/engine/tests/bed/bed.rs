@@ -210,7 +210,7 @@ impl Bed {
     fn push_policies(&mut self) {
         for node in &mut self.nodes {
             let rules = Ruleset::compile(node.policy.clone()).expect("compiles");
-            node.engine.set_policy(self.now, Arc::new(rules));
+            node.engine.set_policy(Arc::new(rules));
         }
     }
 

@@ -115,7 +115,7 @@ impl TwoNics {
             }
         }
         let rules = Ruleset::compile(policy(0, &all)).expect("compiles");
-        engine.set_policy(0, Arc::new(rules));
+        engine.set_policy(Arc::new(rules));
         let mut this = Self {
             engine,
             out: Outbox::new(),

@@ -1,23 +1,16 @@
 //! After a restart that has lost the table.
 
-use penstock_engine::Config;
 use penstock_flow::DropReason;
 use penstock_flow::tuple::proto;
 use penstock_rules::model::Direction;
 
 use crate::bed::talk::Talk;
 use crate::bed::world::{BLUE, GROUP, group, rule};
-use crate::bed::{Bed, SECOND, capacities, config};
+use crate::bed::{Bed, SECOND};
 
 /// A bed whose ports a and c are closed but for TCP 80 in at c and out at a.
 fn bed() -> Bed {
-    let mut bed = Bed::with(
-        Config {
-            recovery: 30 * SECOND,
-            ..config()
-        },
-        capacities(),
-    );
+    let mut bed = Bed::new();
     bed.change(|_, policy| {
         for (id, port, direction) in [
             (GROUP, 1, Direction::Egress),
@@ -30,6 +23,9 @@ fn bed() -> Bed {
             }
         }
     });
+    for node in &mut bed.nodes {
+        node.engine.recover_until(bed.now + 30 * SECOND);
+    }
     bed
 }
 
@@ -77,4 +73,28 @@ fn what_neither_may_open_and_what_comes_later_is_not() {
         Talk::new("a", "c").data(&mut bed, false).reason(),
         Some(DropReason::InvalidState)
     );
+}
+
+#[test]
+fn what_a_change_cuts_is_not_taken_up_again() {
+    let mut bed = bed();
+    let talk = Talk::new("a", "c");
+    assert!(talk.data(&mut bed, false).reason().is_none(), "taken up");
+    // From now on only c could open it, and nobody did.
+    bed.change(|_, policy| {
+        for (id, port, direction) in [
+            (GROUP, 1, Direction::Ingress),
+            (GROUP + 1, 3, Direction::Egress),
+        ] {
+            let any = rule("any", direction, Some(proto::TCP), &[], vec![]);
+            policy.groups.insert(id, group(BLUE, true, true, vec![any]));
+            if let Some(port) = policy.ports.get_mut(&port) {
+                port.groups = vec![id];
+            }
+        }
+    });
+    for _ in 0..3 {
+        assert!(talk.data(&mut bed, false).reason().is_some(), "cut");
+        bed.tick();
+    }
 }

@@ -523,3 +523,60 @@ fn without_headroom_nothing_is_begun() {
         assert_eq!(bed.counters(0).connections.opened, opened);
     }
 }
+
+#[test]
+fn nobody_tunnels_inside_the_tunnel() {
+    let mut bed = Bed::new();
+    let (sport, dport) = (50_000, 4789);
+    let h = Talk::new("a", "c").headers(&bed, false, Layer4::Udp { sport, dport });
+    let inner = build(&h, 8);
+    let port = bed.place("a").device_port();
+    let before = bed.nodes[0]
+        .engine
+        .counters()
+        .dropped(DropReason::NestedTunnel);
+    assert_eq!(
+        bed.arrive(0, port, &inner),
+        Fate::Dropped {
+            node: 0,
+            reason: DropReason::NestedTunnel
+        }
+    );
+    let wire = tunnel(vtep(0), vtep(1), BLUE, 0, &inner);
+    assert_eq!(
+        bed.arrive(1, UPLINK, &wire),
+        Fate::Dropped {
+            node: 1,
+            reason: DropReason::NestedTunnel
+        }
+    );
+    let after = bed.nodes[0]
+        .engine
+        .counters()
+        .dropped(DropReason::NestedTunnel);
+    assert_eq!(after, before + 1);
+}
+
+#[test]
+fn what_the_receivers_device_cannot_send_is_counted() {
+    let mut bed = Bed::new();
+    let good = syn(&bed);
+    let frame = tunnel(vtep(0), vtep(1), BLUE, 0, &build(&good, 600));
+    let to = bed.place("c").device_port();
+    bed.nodes[1].engine.set_device_mtu(to, 600);
+    assert_eq!(
+        bed.arrive(1, UPLINK, &frame),
+        Fate::Dropped {
+            node: 1,
+            reason: DropReason::Oversized
+        }
+    );
+    bed.nodes[1].engine.set_device_mtu(to, 640);
+    assert_ne!(
+        bed.arrive(1, UPLINK, &frame),
+        Fate::Dropped {
+            node: 1,
+            reason: DropReason::Oversized
+        }
+    );
+}

@@ -29,6 +29,9 @@ pub struct File {
     /// sleep.
     #[serde(default = "default_sleep")]
     pub longest_sleep_us: u32,
+    /// Seconds after a start in which TCP may be taken up in its midst.
+    #[serde(default = "default_recovery")]
+    pub recovery_s: u32,
     /// Tracked connections.
     #[serde(default = "default_connections")]
     pub max_connections: u32,
@@ -136,7 +139,11 @@ const fn one() -> u32 {
     1
 }
 
-const fn default_sleep() -> u32 {
+const fn default_recovery() -> u32 {
+    30
+}
+
+fn default_sleep() -> u32 {
     250
 }
 

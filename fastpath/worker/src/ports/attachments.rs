@@ -261,7 +261,11 @@ impl Attachments {
         let Opened { mac, mtu, queues } = opened;
         let added: Result<(), AddError> = self
             .lcore
-            .call(move |core| core.add_port(device_port, queues))
+            .call(move |core| {
+                core.add_port(device_port, queues)?;
+                core.engine.set_device_mtu(device_port, mtu);
+                Ok(())
+            })
             .await?;
         if let Err(error) = added {
             self.backend.close(device_port).await?;

@@ -155,6 +155,23 @@ fn a_restarted_worker_forwards_without_a_controller() {
 }
 
 #[test]
+fn permitted_tcp_survives_a_crash() {
+    if !netns::available("permitted_tcp_survives_a_crash") {
+        return;
+    }
+    let mut bed = Bed::start();
+    bed.program(vec![allow("web", TCP, &[8080])]);
+    let mut web = bed.a.connect(&bed.b, 8080).expect("allowed");
+    assert!(web.passes(4));
+    sleep(Duration::from_secs(1));
+    drop(bed.node.worker.take());
+    bed.node.start();
+    assert!(web.passes(4), "taken up in its midst");
+    bed.change(2, 1, Vec::new());
+    assert!(!web.passes(4), "and cut like any other");
+}
+
+#[test]
 fn an_interface_that_comes_back_is_attached_again() {
     if !netns::available("an_interface_that_comes_back_is_attached_again") {
         return;

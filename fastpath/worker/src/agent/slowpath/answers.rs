@@ -105,7 +105,8 @@ fn drop_record(record: &DropRecord, now: u64, ruleset: Option<&Ruleset>) -> v1::
     }
 }
 
-/// Only the policy that decided can say why it did.
+/// Why, in words. Policies that have been replaced are gone; then the present one
+/// speaks, and it is said that another decided.
 fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
     match record.event {
         Event::Revoked | Event::Denied(DropReason::DeniedEgress | DropReason::DeniedIngress) => {}
@@ -117,13 +118,6 @@ fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
                 .to_owned();
         }
         Event::Denied(_) => return String::new(),
-    }
-    if record.generation != ruleset.generation() {
-        return format!(
-            "decided by policy generation {}; generation {} is in force now",
-            record.generation,
-            ruleset.generation()
-        );
     }
     let tuple = record.tuple;
     let (direction, peer) = if record.ingress {
@@ -140,6 +134,12 @@ fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
         dport: tuple.dport,
     };
     let text = ruleset.explain(&ruleset.judge(&query), &query).to_string();
+    if record.generation != ruleset.generation() {
+        return format!(
+            "decided by policy generation {}, which is no longer in force; the present one says: {text}",
+            record.generation,
+        );
+    }
     match record.event {
         Event::Denied(_) => text,
         Event::Revoked => format!("cut by a change of policy: {text}"),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
 
 use penstock_rules::Ruleset;
 use penstock_rules::model::Policy;
@@ -101,6 +102,7 @@ impl Node {
         lcore: Handle,
         store: Arc<Store>,
         attachments: Attachments,
+        recovery: Duration,
     ) -> Result<Self, ResumeError> {
         let node = Self {
             facts,
@@ -124,6 +126,13 @@ impl Node {
                 );
                 let mut attachments = node.state.lock().await;
                 node.enforce(Arc::new(ruleset)).await?;
+                node.lcore
+                    .call(move |core| {
+                        // An hour at most: it fits.
+                        let until = core.clock.now() + recovery.as_nanos() as u64;
+                        core.engine.recover_until(until);
+                    })
+                    .await?;
                 node.reconcile(&mut attachments).await;
             }
             Err(answer) => node.store.quarantine(POLICY, &answer.message)?,
