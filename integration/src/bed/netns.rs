@@ -22,16 +22,25 @@ impl Netns {
         let ns = Self {
             name: name.to_owned(),
         };
+        if let Err(e) = ns.settle() {
+            // Nobody owns it yet.
+            ns.delete()?;
+            return Err(e);
+        }
+        Ok(ns)
+    }
+
+    fn settle(&self) -> Result<()> {
         // Nothing may speak before it is told to: no router solicitations, no
-        // link-local addresses on interfaces that only carry a worker's frames.
-        ns.run(&[
+        // addresses from them.
+        self.run(&[
             "sysctl",
             "-qw",
             "net.ipv6.conf.all.accept_ra=0",
             "net.ipv6.conf.default.accept_ra=0",
         ])?;
-        ns.run(&["ip", "link", "set", "lo", "up"])?;
-        Ok(ns)
+        self.run(&["ip", "link", "set", "lo", "up"])?;
+        Ok(())
     }
 
     /// The full name, for `ip netns exec`.
