@@ -132,3 +132,58 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn numbers_are_digits_and_nothing_else() {
+    for number in ["+5", "-0", "0x5", "5.0", "5e0", "1_0", "\u{665}", "\" 5\""] {
+        let text = format!("kind: Vpc\nname: tenants/t/vpcs/v\nspec:\n  vni: {number}\n");
+        let all = told(text.as_bytes());
+        let expected = "f:4:8: tenants/t/vpcs/v: spec.vni:";
+        assert!(
+            all.iter()
+                .any(|it| it.starts_with(expected) && it.contains("is not a whole number")),
+            "{number}: {all:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_document_is_told_once() {
+    for (text, expected) in [
+        ("hello\n", 1),
+        ("[a, [b]]\n", 2),
+        ("- kind: Tenant\n  name: tenants/t\n-\n", 2),
+        ("- kind: Tenant\n  name: tenants/t\n- 5\n", 1),
+    ] {
+        let all = told(text.as_bytes());
+        assert_eq!(all.len(), expected, "{all:?}");
+        assert!(
+            all.iter()
+                .all(|it| it.contains("expected fields") || it.contains("is missing")),
+            "{all:?}"
+        );
+    }
+    // A list of documents, as `get -o json` shows several.
+    let list =
+        r#"[{"kind": "Tenant", "name": "tenants/t"}, {"kind": "Tenant", "name": "tenants/u"}]"#;
+    let documents = document::parse("f", list.as_bytes());
+    assert!(documents.validate().is_ok());
+    assert_eq!(documents.resources.len(), 2);
+}
+
+#[test]
+fn a_pipe_among_the_files_makes_nobody_wait() {
+    let folder = std::env::temp_dir().join(format!("penstock-pipe-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.join("a.yaml"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let result = document::load(&folder);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(
+        matches!(&result, Err(document::LoadError::Special(path)) if path.ends_with("a.yaml")),
+        "{result:?}"
+    );
+}

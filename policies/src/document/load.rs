@@ -43,6 +43,9 @@ pub enum LoadError {
     /// A folder without documents.
     #[error("no .yaml or .yml file in {path}; name a file, or a folder that has some", path = .0.display())]
     Empty(PathBuf),
+    /// Something in a folder that could have no end, or make us wait for ever.
+    #[error("{path} is not a regular file; take it out of the folder, or name it itself", path = .0.display())]
+    Special(PathBuf),
     /// Folders in folders in folders.
     #[error("{path} is more than 16 folders deep; name a folder nearer to the files", path = .0.display())]
     Deep(PathBuf),
@@ -111,6 +114,13 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), 
         if path.is_dir() {
             collect(&path, depth + 1, files)?;
         } else if path.extension().is_some_and(|e| e == "yaml" || e == "yml") {
+            let metadata = std::fs::metadata(&path).map_err(|error| LoadError::Io {
+                path: path.clone(),
+                error,
+            })?;
+            if !metadata.is_file() {
+                return Err(LoadError::Special(path));
+            }
             files.push(path);
         }
     }

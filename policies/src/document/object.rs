@@ -116,7 +116,8 @@ impl<'a, 'n> Object<'a, 'n> {
         let node = self.take(field)?;
         let path = self.path(field);
         let written = text(node, &path, self.notes)?;
-        let number = written.parse().ok();
+        let digits = written.bytes().all(|b| b.is_ascii_digit());
+        let number = written.parse().ok().filter(|_| digits);
         if number.is_none() {
             self.notes.wrong(
                 node.at,

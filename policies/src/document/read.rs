@@ -48,9 +48,16 @@ pub fn parse(file: &str, bytes: &[u8]) -> Documents {
     };
     let (trees, broken) = yaml::documents(text);
     for tree in trees {
-        // `---` at the end of a file, or only comments between two.
-        if tree.value != Value::Null {
-            document(&file, tree, &mut out);
+        match tree.value {
+            // `---` at the end of a file, or only comments between two.
+            Value::Null => {}
+            // As `get -o json` shows several.
+            Value::List(items) => {
+                for item in items {
+                    document(&file, item, &mut out);
+                }
+            }
+            Value::Map(_) | Value::Text(_) => document(&file, tree, &mut out),
         }
     }
     if let Some(broken) = broken {
@@ -107,6 +114,10 @@ fn document(file: &Arc<str>, tree: Node, out: &mut Documents) {
 
 fn resource(tree: &Node, notes: &mut Notes) -> Option<Resource> {
     let mut o = Object::new(tree, "", notes);
+    if matches!(tree.value, Value::Text(_) | Value::List(_)) {
+        // What is missing in it follows, and need not be told.
+        return None;
+    }
     let kind = o.text("kind");
     let name = o.text("name");
     let spec_node = o.take("spec");
