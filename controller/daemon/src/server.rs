@@ -109,17 +109,20 @@ pub async fn serve(
         .max_encoding_message_size(MESSAGE_LIMIT);
     health.set_serving::<ResourcesServer<Resources>>().await;
     health.set_serving::<DiagnosticsServer<Diagnostics>>().await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(penstock_api::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(penstock_api::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
 
     let server = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(door.guard())
         .add_service(health_service)
-        .add_service(reflection)
+        .add_service(reflection().build_v1()?)
+        // Older clients, and Python's, ask in this version only.
+        .add_service(reflection().build_v1alpha()?)
         .add_service(resources)
         .add_service(diagnostics);
     let incoming = door.accept(listener);

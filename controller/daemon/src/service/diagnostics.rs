@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::errors::invalid_field;
+use super::errors::{invalid_field, quoted};
 use crate::dial::Dialer;
 use crate::plan::{NodePlan, Plan};
 
@@ -68,7 +68,7 @@ fn targets(plan: &Plan, node: &str, port: &str) -> Result<(relay::Nodes, Option<
         let found = plan
             .nodes
             .get_key_value(node)
-            .ok_or_else(|| Status::not_found(format!("node: {node} does not exist")))?;
+            .ok_or_else(|| Status::not_found(format!("node: {} does not exist", quoted(node))))?;
         vec![(found.0.clone(), Arc::clone(found.1))]
     };
     if port.is_empty() {
@@ -79,7 +79,8 @@ fn targets(plan: &Plan, node: &str, port: &str) -> Result<(relay::Nodes, Option<
         ports.find(|(_, it)| it.name == port).map(|(id, _)| *id)
     };
     let host = plan.nodes.values().find_map(|plan| hosts(plan));
-    let id = host.ok_or_else(|| Status::not_found(format!("port: {port} does not exist")))?;
+    let id =
+        host.ok_or_else(|| Status::not_found(format!("port: {} does not exist", quoted(port))))?;
     nodes.retain(|(_, plan)| hosts(plan).is_some());
     if nodes.is_empty() {
         return Err(invalid_field(

@@ -6,10 +6,12 @@ use tonic_types::{ErrorDetails, FieldViolation, PreconditionViolation, StatusExt
 use crate::registry::{Error, Violation};
 use crate::store;
 
-/// Details travel in HTTP/2 trailers, which clients limit to 16 KiB by default
-/// and which grow by a third on the way.
-const DETAILS_LIMIT: usize = 8 << 10;
-const MESSAGE_LIMIT: usize = 1 << 10;
+/// Details travel in HTTP/2 trailers. gRPC's C core, and so Python's, turns some
+/// answers with more than 8 KiB of them into errors of its own, by chance. All
+/// must fit: the details, which hold the message again and grow by a third on the
+/// way, and the message, where a byte may become three.
+const DETAILS_LIMIT: usize = 3900;
+const MESSAGE_LIMIT: usize = 512;
 
 pub(super) fn status(error: &Error) -> Status {
     let message = shortened(error.to_string(), MESSAGE_LIMIT);
@@ -35,6 +37,11 @@ pub(super) fn status(error: &Error) -> Status {
             Status::internal(message)
         }
     }
+}
+
+/// A name as a client sent it, fit for a message.
+pub(super) fn quoted(name: &str) -> String {
+    format!("{:?}", shortened(name.to_owned(), 200))
 }
 
 /// One problem of a request.

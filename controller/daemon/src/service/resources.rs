@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::errors::{invalid_field, status};
+use super::errors::{invalid_field, quoted, status};
 use crate::registry::{self, Registry};
 use crate::world::{Kind, Row};
 
@@ -25,6 +25,8 @@ const LARGEST_PAGE: usize = 1000;
 #[derive(Debug)]
 pub struct Resources {
     registry: Arc<Registry>,
+    /// Whose turn it is to write: first come, first served.
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// Turns true when the server stops.
     stopping: watch::Receiver<bool>,
 }
@@ -32,17 +34,28 @@ pub struct Resources {
 impl Resources {
     /// Serves a registry; streams end when `stopping` turns true.
     pub fn new(registry: Arc<Registry>, stopping: watch::Receiver<bool>) -> Self {
-        Self { registry, stopping }
+        Self {
+            registry,
+            turn: Arc::default(),
+            stopping,
+        }
     }
 
-    /// Runs what blocks on a thread of its own. It finishes even if the client
-    /// goes away: half a request is never left behind.
-    async fn blocking<T: Send + 'static>(
+    /// Writes, on a thread of its own. Once begun it finishes even if the client
+    /// goes away: half a request is never left behind. A client that goes away
+    /// before its turn leaves nothing, or what it gave up could overtake what it
+    /// sent instead; and those that wait hold no thread.
+    async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Registry) -> Result<T, registry::Error> + Send + 'static,
     ) -> Result<T, Status> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         let registry = Arc::clone(&self.registry);
-        tokio::task::spawn_blocking(move || work(&registry))
+        let write = move || {
+            let _turn = turn;
+            work(&registry)
+        };
+        tokio::task::spawn_blocking(write)
             .await
             .map_err(|error| Status::internal(format!("the request was interrupted: {error}")))?
             .map_err(|error| status(&error))
@@ -56,9 +69,7 @@ impl resources_server::Resources for Resources {
         request: Request<v1::ApplyRequest>,
     ) -> Result<Response<v1::ApplyResponse>, Status> {
         let request = request.into_inner();
-        let applied = self
-            .blocking(move |registry| registry.apply(request))
-            .await?;
+        let applied = self.write(move |registry| registry.apply(request)).await?;
         let resources = applied
             .rows
             .iter()
@@ -82,7 +93,10 @@ impl resources_server::Resources for Resources {
         let hub = self.registry.hub();
         match hub.world().rows.get(&name) {
             Some(row) => Ok(Response::new(hub.show(row))),
-            None => Err(Status::not_found(format!("{name} does not exist"))),
+            None => Err(Status::not_found(format!(
+                "{} does not exist",
+                quoted(&name)
+            ))),
         }
     }
 
@@ -133,7 +147,7 @@ impl resources_server::Resources for Resources {
     ) -> Result<Response<v1::DeleteResponse>, Status> {
         let request = request.into_inner();
         let deleted = self
-            .blocking(move |registry| registry.delete(&request))
+            .write(move |registry| registry.delete(&request))
             .await?;
         Ok(Response::new(v1::DeleteResponse {
             revision: deleted.revision,

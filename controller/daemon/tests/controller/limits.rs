@@ -6,7 +6,7 @@ use penstock_api::v1;
 use tonic::Code;
 
 use crate::controller::Controller;
-use crate::samples::{VPC, ground, node, port, with_port};
+use crate::samples::{VPC, ground, node, port, tenant, with_port};
 
 fn many(count: u32) -> Vec<v1::Resource> {
     let mut resources = ground();
@@ -40,14 +40,20 @@ async fn large_sets_are_accepted_in_reasonable_time() {
     controller.stop().await;
 }
 
+/// What a client's limit of header bytes counts, less what is always there.
+fn on_the_wire(status: &tonic::Status) -> usize {
+    let harmless = |c: &char| c.is_ascii_alphanumeric();
+    let message = status.message().chars();
+    message
+        .map(|c| if harmless(&c) { 1 } else { 3 * c.len_utf8() })
+        .sum::<usize>()
+        + status.details().len().div_ceil(3) * 4
+}
+
 #[tokio::test]
 async fn what_is_too_much_is_refused_clearly() {
     let controller = Controller::start().await;
-    let tenants = (0..100_000).map(|n| v1::Resource {
-        name: format!("tenants/t{n}"),
-        spec: Some(v1::resource::Spec::Tenant(v1::Tenant::default())),
-        ..Default::default()
-    });
+    let tenants = (0..100_000).map(|n| tenant(&format!("t{n}")));
     let status = controller.apply(tenants.collect()).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     assert!(status.message().contains("at most 50000"), "{status}");
@@ -56,7 +62,39 @@ async fn what_is_too_much_is_refused_clearly() {
     let bad = (0..2000).map(|n| port(n, "nowhere")).collect();
     let status = controller.apply(bad).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-    assert!(status.details().len() < 12_000);
+    assert!(on_the_wire(&status) < 8000, "{status}");
+    // Names that grow on the way.
+    let bad = (0..100).map(|n| tenant(&"\u{1b}é ".repeat(100 + n)));
+    let status = controller.apply(bad.collect()).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(on_the_wire(&status) < 8000, "{status}");
     assert!(controller.list(VPC, "", 0).await.is_empty());
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn absurd_names_get_answers_that_fit() {
+    let controller = Controller::start().await;
+    let absurd = "x".repeat(1 << 20);
+    let name = absurd.as_str();
+    let mut diagnostics = controller.client.diagnostics.clone();
+    let explain = v1::ExplainRequest {
+        from_port: absurd.clone(),
+        protocol: v1::Protocol::Tcp.into(),
+        ..Default::default()
+    };
+    let drops = v1::ListDropsRequest {
+        node: absurd.clone(),
+        ..Default::default()
+    };
+    for status in [
+        controller.get(name).await.unwrap_err(),
+        controller.delete(&[name]).await.unwrap_err(),
+        diagnostics.explain(explain).await.unwrap_err(),
+        diagnostics.list_drops(drops).await.unwrap_err(),
+    ] {
+        assert_eq!(status.code(), Code::NotFound, "{}", status.message().len());
+        assert!(status.message().len() < 600);
+    }
     controller.stop().await;
 }

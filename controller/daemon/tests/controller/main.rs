@@ -20,5 +20,6 @@ mod property;
 mod read;
 mod restart;
 mod samples;
+mod turns;
 mod waiting;
 mod watch;

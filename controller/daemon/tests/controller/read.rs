@@ -93,7 +93,7 @@ async fn health_and_reflection_answer() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
     use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
-    let mut reflection = ServerReflectionClient::new(channel);
+    let mut reflection = ServerReflectionClient::new(channel.clone());
     let question = tonic_reflection::pb::v1::ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
@@ -111,5 +111,29 @@ async fn health_and_reflection_answer() {
     for name in ["penstock.v1.Resources", "penstock.v1.Diagnostics"] {
         assert!(names.iter().any(|it| it == name), "{names:?}");
     }
+
+    use tonic_reflection::pb::v1alpha as old;
+    let mut reflection = old::server_reflection_client::ServerReflectionClient::new(channel);
+    let question = old::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(
+            old::server_reflection_request::MessageRequest::FileContainingSymbol(
+                "penstock.v1.Resources".to_owned(),
+            ),
+        ),
+    };
+    let mut answers = reflection
+        .server_reflection_info(tokio_stream::once(question))
+        .await
+        .unwrap()
+        .into_inner();
+    let answer = answers.message().await.unwrap().unwrap().message_response;
+    assert!(
+        matches!(
+            answer,
+            Some(old::server_reflection_response::MessageResponse::FileDescriptorResponse(_))
+        ),
+        "{answer:?}"
+    );
     controller.stop().await;
 }

@@ -8,7 +8,7 @@ use penstock_policies::explain::{self, Destination, ExplainError, Question};
 use penstock_policies::model::PortName;
 use tonic::Status;
 
-use super::invalid_field;
+use super::{invalid_field, quoted};
 use crate::plan::Plan;
 
 /// What of a packet does not depend on its ends.
@@ -70,7 +70,7 @@ fn absent(field: &str, name: &str) -> String {
         "to" => "is neither a port that exists nor an IP address; give one of the two",
         _ => "is no port that exists; give the full name of one, tenants/*/vpcs/*/ports/*",
     };
-    format!("{field}: {name:?} {what}")
+    format!("{field}: {} {what}", quoted(name))
 }
 
 /// The packet's protocol and ports; whatever has no meaning for it is refused.

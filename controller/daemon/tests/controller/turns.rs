@@ -1,0 +1,69 @@
+//! Who writes when: one after the other, and nobody who has gone.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use penstock_daemon::store::{Batch, Error, Memory, Rows, Store};
+use tonic::Code;
+
+use crate::controller::{Controller, LIMITS};
+use crate::samples::tenant;
+use crate::waiting::soon;
+
+/// A store that waits at a gate before it writes.
+#[derive(Debug, Default)]
+struct Gated {
+    inner: Memory,
+    gate: Arc<Mutex<()>>,
+}
+
+impl Store for Gated {
+    fn revision(&self) -> u64 {
+        self.inner.revision()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.inner.get(key)
+    }
+
+    fn snapshot(&self, prefix: &[u8]) -> Result<(u64, Rows), Error> {
+        self.inner.snapshot(prefix)
+    }
+
+    fn commit(&self, batch: &Batch, expected: u64) -> Result<u64, Error> {
+        let _gate = self.gate.lock().unwrap();
+        self.inner.commit(batch, expected)
+    }
+}
+
+#[tokio::test]
+async fn what_was_given_up_before_its_turn_leaves_nothing() {
+    let store = Gated::default();
+    let gate = Arc::clone(&store.gate);
+    let controller = Arc::new(Controller::with_store(Arc::new(store), LIMITS).await);
+    let closed = gate.lock().unwrap();
+    let mut begun = Vec::new();
+    for name in ["first", "second", "third"] {
+        let apply = {
+            let controller = Arc::clone(&controller);
+            async move { controller.apply(vec![tenant(name)]).await }
+        };
+        if name == "second" {
+            // Gives up while the first one writes.
+            let result = tokio::time::timeout(Duration::from_millis(300), apply).await;
+            assert!(result.is_err());
+        } else {
+            begun.push(tokio::spawn(apply));
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+    drop(closed);
+    for apply in begun {
+        soon("an answer", apply).await.unwrap().unwrap();
+    }
+    assert!(controller.get("tenants/first").await.is_ok());
+    assert!(controller.get("tenants/third").await.is_ok());
+    let status = controller.get("tenants/second").await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+    Arc::into_inner(controller).unwrap().stop().await;
+}
