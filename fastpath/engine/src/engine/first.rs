@@ -2,7 +2,8 @@
 //! connection that it belongs to, or policy's word on a new one.
 
 use penstock_flow::conntrack::{Handle, Tracker, Verdict};
-use penstock_flow::packet::Ip;
+use penstock_flow::packet::{Ip, VXLAN_PORT};
+use penstock_flow::tuple::proto;
 use penstock_flow::{Addr, DropReason, Key, Orientation, Tuple};
 use penstock_rules::model::{Direction, PortId};
 use penstock_rules::{Decision, Query};
@@ -72,6 +73,10 @@ impl Engine {
                     }
                 }
             }
+        }
+        // Inside it policy could not be judged. A reply to this port is no tunnel.
+        if ip.tuple.proto == proto::UDP && ip.tuple.dport == VXLAN_PORT {
+            return Err(DropReason::NestedTunnel);
         }
         if arrival.wire && !self.source_is_there(arrival, ip.tuple.src) {
             return Err(DropReason::WrongVtep);

@@ -9,8 +9,7 @@
 
 use penstock_flow::build::IcmpErrorKind;
 use penstock_flow::hash::source_port;
-use penstock_flow::packet::{IcmpError, Ip, L4, Packet, VXLAN_PORT};
-use penstock_flow::tuple::proto;
+use penstock_flow::packet::{IcmpError, Ip, L4, Packet};
 use penstock_flow::{Addr, DropReason, Key};
 
 use super::arrival::Arrival;
@@ -35,10 +34,6 @@ impl Engine {
         }
         if matches!(ip.l4_kind, L4::Fragment(_)) {
             return Err(DropReason::Fragment);
-        }
-        // Inside it policy could not be judged; so a flow never reaches the NIC.
-        if ip.tuple.proto == proto::UDP && ip.tuple.dport == VXLAN_PORT {
-            return Err(DropReason::NestedTunnel);
         }
         if !arrival.wire {
             let rules = self.policies.rules().ok_or(DropReason::PortNotReady)?;
