@@ -558,6 +558,18 @@ fn nobody_tunnels_inside_the_tunnel() {
 }
 
 #[test]
+fn a_client_may_send_from_the_tunnels_port_and_is_answered() {
+    let mut bed = Bed::new();
+    let talk = Talk::new("a", "c");
+    for (back, node, from, to) in [(false, 0, "a", "c"), (true, 1, "c", "a")] {
+        let (sport, dport) = if back { (53, 4789) } else { (4789, 53) };
+        let h = talk.headers(&bed, back, Layer4::Udp { sport, dport });
+        let port = bed.place(from).device_port();
+        assert_eq!(bed.arrive(node, port, &build(&h, 8)).at(), to);
+    }
+}
+
+#[test]
 fn what_the_receivers_device_cannot_send_is_counted() {
     let mut bed = Bed::new();
     let good = syn(&bed);
