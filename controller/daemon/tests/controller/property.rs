@@ -151,18 +151,21 @@ async fn run(events: Vec<Event>) {
             (Table::Nexthop, all),
             (Table::Underlay, usize::from(here > 0 && there)),
         ];
-        until(&format!("{} to hold {expected:?}", names[at]), || async {
-            expected
-                .iter()
-                .all(|(table, count)| workers[at].count(1, *table) == *count)
-                .then_some(())
-        })
-        .await;
-        controller.programmed(&format!("nodes/{}", names[at])).await;
+        // Twice: a worker that has not begun yet may look as if it had ended.
+        for _ in 0..2 {
+            until(&format!("{} to hold {expected:?}", names[at]), || async {
+                let tables = expected
+                    .iter()
+                    .all(|(table, count)| workers[at].count(1, *table) == *count);
+                let policy = workers[at].state.lock().policy.clone();
+                let policy = (policy.ports.len(), policy.endpoints.len()) == (here, all);
+                (tables && policy).then_some(())
+            })
+            .await;
+            controller.programmed(&format!("nodes/{}", names[at])).await;
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
         workers[at].assert_no_faults();
-        let policy = workers[at].state.lock().policy.clone();
-        assert_eq!(policy.ports.len(), here);
-        assert_eq!(policy.endpoints.len(), all);
     }
     for (number, _) in &ports {
         controller.programmed(&port_name(*number)).await;
