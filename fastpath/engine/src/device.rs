@@ -3,13 +3,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use penstock_flow::packet::ETHERNET_LEN;
+use penstock_flow::packet::{ETHERNET_LEN, ETHERTYPE_VLAN, VLAN_TAG_LEN};
 
 use crate::counters::PortCounters;
-
-/// IEEE 802.1Q.
-const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
-const VLAN_LEN: usize = 4;
 
 /// What a device port is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,8 +71,8 @@ impl Devices {
     /// Whether `frame` is larger than the device can send.
     #[inline]
     pub(crate) fn is_oversized(&self, port: u32, frame: &[u8]) -> bool {
-        let tag = if frame.get(12..14) == Some(&VLAN_TYPE) {
-            VLAN_LEN
+        let tag = if frame.get(12..14) == Some(&ETHERTYPE_VLAN.to_be_bytes()) {
+            VLAN_TAG_LEN
         } else {
             0
         };

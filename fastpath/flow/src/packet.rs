@@ -37,9 +37,12 @@ use read::{be16, chunk};
 
 /// Bytes of an Ethernet header without VLAN tag.
 pub const ETHERNET_LEN: usize = 14;
+/// Bytes that an 802.1Q tag adds to it.
+pub const VLAN_TAG_LEN: usize = 4;
+/// EtherType of an 802.1Q tag.
+pub const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_ARP: u16 = 0x0806;
-const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 
 /// One parsed Ethernet frame.

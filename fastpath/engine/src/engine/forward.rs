@@ -5,7 +5,7 @@
 //! is still as it came, for an ICMP error to quote.
 
 use penstock_flow::build;
-use penstock_flow::packet::{ETHERNET_LEN, Ip, Packet};
+use penstock_flow::packet::{ETHERNET_LEN, ETHERTYPE_VLAN, Ip, Packet, VLAN_TAG_LEN};
 use penstock_flow::{Addr, DropReason, Mac};
 
 use super::Nic;
@@ -82,7 +82,7 @@ pub(super) fn plan(
             vlan,
             dst_mac,
         } => {
-            let room = if vlan == 0 { 0 } else { 4 };
+            let room = if vlan == 0 { 0 } else { VLAN_TAG_LEN };
             if frame.start() < room {
                 return Err(Blocked::Other(DropReason::NoHeadroom));
             }
@@ -202,22 +202,24 @@ pub(super) fn tag(frame: &mut Frame<'_>, vlan: u16) -> Result<(), DropReason> {
     if vlan == 0 {
         return Ok(());
     }
-    frame.prepend(4).map_err(|_| DropReason::NoHeadroom)?;
+    frame
+        .prepend(VLAN_TAG_LEN)
+        .map_err(|_| DropReason::NoHeadroom)?;
     let data = frame.data_mut();
-    if data.len() < ETHERNET_LEN + 4 {
+    if data.len() < ETHERNET_LEN + VLAN_TAG_LEN {
         return Err(DropReason::Truncated);
     }
     data.copy_within(4..16, 0);
-    let [hi, lo] = vlan.to_be_bytes();
+    let ([t0, t1], [hi, lo]) = (ETHERTYPE_VLAN.to_be_bytes(), vlan.to_be_bytes());
     if let Some(tag) = data.get_mut(12..16) {
-        tag.copy_from_slice(&[0x81, 0x00, hi, lo]);
+        tag.copy_from_slice(&[t0, t1, hi, lo]);
     }
     Ok(())
 }
 
 /// Takes a tag off, and moves the packet's offsets along.
 pub(super) fn untag(frame: &mut Frame<'_>, packet: &mut Packet) -> Result<(), DropReason> {
-    if usize::from(packet.l3) != ETHERNET_LEN + 4 {
+    if usize::from(packet.l3) != ETHERNET_LEN + VLAN_TAG_LEN {
         return Ok(());
     }
     frame.data_mut().copy_within(0..12, 4);
