@@ -5,12 +5,28 @@ use penstock_flow::{Addr, Mac, Prefix};
 
 use crate::nic::Capacities;
 
+/// Which of a worker's engines one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Below `count`.
+    pub index: u16,
+    /// Engines of the worker, 1 or more.
+    pub count: u16,
+}
+
+impl Shard {
+    /// The only one.
+    pub const ALONE: Self = Self { index: 0, count: 1 };
+}
+
 /// An engine's fixed sizes and its seed.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Seeds every hash of a packet's fields; secret, from the system's
     /// randomness, and the same on all lcores of a worker.
     pub seed: u64,
+    /// Which shard of the worker's this is.
+    pub shard: Shard,
     /// Connections of this shard.
     pub max_connections: u32,
     /// Device ports are numbered below this.
@@ -44,6 +60,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             seed: 0,
+            shard: Shard::ALONE,
             max_connections: 1 << 16,
             max_device_ports: 1024,
             max_ports: 1024,

@@ -34,6 +34,15 @@ pub struct PortCounters {
     pub dropped: u64,
 }
 
+impl PortCounters {
+    /// Adds another lcore's.
+    pub fn merge(&mut self, other: &Self) {
+        self.received.plus(other.received);
+        self.sent.plus(other.sent);
+        self.dropped += other.dropped;
+    }
+}
+
 /// All of an engine's numbers. At any time
 /// `received.packets == sent.packets + sum(drops) + consumed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +103,46 @@ pub struct Offload {
     pub stale: u64,
 }
 
+impl Connections {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            live,
+            opened,
+            adopted,
+            expired,
+            evicted,
+            revoked,
+            rejudged,
+            orphaned,
+        } = other;
+        self.live += live;
+        self.opened += opened;
+        self.adopted += adopted;
+        self.expired += expired;
+        self.evicted += evicted;
+        self.revoked += revoked;
+        self.rejudged += rejudged;
+        self.orphaned += orphaned;
+    }
+}
+
+impl Offload {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            live,
+            installed,
+            withdrawn,
+            table_full,
+            stale,
+        } = other;
+        self.live += live;
+        self.installed += installed;
+        self.withdrawn += withdrawn;
+        self.table_full += table_full;
+        self.stale += stale;
+    }
+}
+
 impl Default for Counters {
     fn default() -> Self {
         Self {
@@ -115,6 +164,32 @@ impl Counters {
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops.get(reason as usize).copied().unwrap_or(0)
+    }
+
+    /// Adds another lcore's.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            received,
+            sent,
+            consumed,
+            drops,
+            nic,
+            slow,
+            answered,
+            connections,
+            offload,
+        } = other;
+        self.received.plus(*received);
+        self.sent.plus(*sent);
+        self.consumed += consumed;
+        for (sum, more) in self.drops.iter_mut().zip(drops) {
+            *sum += more;
+        }
+        self.nic.plus(*nic);
+        self.slow.plus(*slow);
+        self.answered += answered;
+        self.connections.merge(connections);
+        self.offload.merge(offload);
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason) {

@@ -13,6 +13,7 @@ mod room;
 mod router;
 mod slow;
 mod stages;
+mod steer;
 mod uplink;
 mod write;
 
@@ -37,6 +38,8 @@ use crate::nic::tables::Tables;
 use crate::outbox::Outbox;
 use crate::policies::{Policies, Retired};
 use crate::ring::Ring;
+
+pub use steer::Owner;
 
 /// Neighbours that one tick looks at.
 const NEIGHBOURS_PER_TICK: u32 = 256;
@@ -130,9 +133,14 @@ impl Engine {
             neighbours: Neighbours::new(
                 config.capacities.nexthop.saturating_add(1),
                 self.config.seed,
+                self.config.shard,
             ),
             path_errors: Bucket::default(),
-            announcements: uplink::ANNOUNCEMENTS,
+            // One of a worker's engines speaks for all.
+            announcements: match self.config.shard.index {
+                0 => uplink::ANNOUNCEMENTS,
+                _ => 0,
+            },
             announce_at: 0,
             config,
         });
@@ -200,14 +208,26 @@ impl Engine {
     }
 
     /// A frame from an uplink that another lcore has processed: what it says
-    /// about neighbours is learnt here too, and nothing is answered.
+    /// about neighbours and about the way to them is learnt here too, and nothing
+    /// is answered.
     pub fn observe(&mut self, now: u64, device_port: u32, frame: &[u8]) {
         if let Role::Uplink { nic } = self.devices.role(device_port)
-            && let Ok(Outer::Neighbour(packet)) = parse_outer(frame)
+            && let Ok(Outer::Neighbour(packet) | Outer::Other(packet)) = parse_outer(frame)
             && packet.vlan == 0
             && let Some(nic) = self.nics.get_mut(nic)
         {
             nic.observe(now, &packet);
+        }
+    }
+
+    /// A frame that arrived on `device_port` and never got to the engine that was
+    /// to process it: counted here as received and dropped.
+    pub fn refuse(&mut self, device_port: u32, bytes: usize, reason: DropReason) {
+        self.counters.received.add(bytes);
+        self.counters.drop(reason);
+        if let Some(port) = self.devices.counters_mut(device_port) {
+            port.received.add(bytes);
+            port.dropped += 1;
         }
     }
 

@@ -28,9 +28,9 @@ pub mod nic;
 pub mod outbox;
 pub mod record;
 
-pub use config::{AttachError, Config, NicConfig};
+pub use config::{AttachError, Config, NicConfig, Shard};
 pub use counters::{Counters, PortCounters, Traffic};
-pub use engine::Engine;
+pub use engine::{Engine, Owner};
 pub use frame::{Frame, Outcome};
 pub use outbox::Outbox;
 pub use policies::Retired;

@@ -8,6 +8,7 @@
 
 use penstock_flow::{Addr, Mac};
 
+use crate::config::Shard;
 use crate::nic::exact::{Exact, NONE, Refused};
 
 const MS: u64 = 1_000_000;
@@ -18,6 +19,9 @@ const LONGEST_PAUSE: u64 = 8_000 * MS;
 const FRESH: u64 = 20_000 * MS;
 /// Questions without an answer after which a known MAC is given up.
 const GIVE_UP: u32 = 5;
+/// What an engine that is not the first of its worker waits for the first one to
+/// have asked: answers are seen by all.
+const FOLLOW: u64 = 1_000 * MS;
 
 #[derive(Clone, Copy, Debug)]
 struct Neighbour {
@@ -44,11 +48,21 @@ pub(crate) struct Neighbours {
     high: u32,
     cursor: u32,
     pub(crate) moves: u64,
+    /// Questions are due so much later than the first engine's,
+    lag: u64,
+    /// and so many times as rare, so that all others together ask as often as it.
+    stretch: u64,
 }
 
 impl Neighbours {
-    pub(crate) fn new(capacity: u32, seed: u64) -> Self {
+    pub(crate) fn new(capacity: u32, seed: u64, shard: Shard) -> Self {
+        let (lag, stretch) = match shard.index {
+            0 => (0, 1),
+            _ => (FOLLOW, u64::from(shard.count)),
+        };
         Self {
+            lag,
+            stretch,
             entries: Exact::new(capacity, seed),
             high: 0,
             cursor: 0,
@@ -107,7 +121,7 @@ impl Neighbours {
             }
             n.mac = Some(mac);
             n.tries = 0;
-            n.due = now.saturating_add(FRESH);
+            n.due = now.saturating_add(FRESH + self.lag);
         }
     }
 
@@ -125,6 +139,14 @@ impl Neighbours {
             if n.due > now {
                 continue;
             }
+            if n.due == 0
+                && self.lag > 0
+                && let Some(n) = self.entries.at_mut(slot)
+            {
+                // Just wanted: the first engine asks.
+                n.due = now.saturating_add(self.lag);
+                continue;
+            }
             // Half of the questions about a known neighbour go to itself alone.
             let known = n.mac.filter(|_| n.tries < 2);
             if !ask(Question { addr, known }) {
@@ -132,9 +154,9 @@ impl Neighbours {
                 return;
             }
             if let Some(n) = self.entries.at_mut(slot) {
-                let pause = FIRST_PAUSE << n.tries.min(8);
+                let pause = (FIRST_PAUSE << n.tries.min(8)).min(LONGEST_PAUSE);
                 n.tries = n.tries.saturating_add(1);
-                n.due = now.saturating_add(pause.min(LONGEST_PAUSE));
+                n.due = now.saturating_add(pause * self.stretch);
                 if n.tries > GIVE_UP {
                     n.mac = None;
                 }
@@ -163,7 +185,7 @@ mod tests {
 
     #[test]
     fn asks_with_back_off_until_answered_and_again_before_it_grows_old() {
-        let mut n = Neighbours::new(4, 1);
+        let mut n = Neighbours::new(4, 1, Shard::ALONE);
         let slot = n.want(A).expect("room");
         let mut now = 1;
         let mut times = Vec::new();
@@ -192,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_silent_neighbour_is_given_up_and_an_unwanted_one_forgotten() {
-        let mut n = Neighbours::new(1, 1);
+        let mut n = Neighbours::new(1, 1, Shard::ALONE);
         let slot = n.want(A).expect("room");
         assert_eq!(n.want(A), Ok(slot));
         n.learn(0, A, M1);

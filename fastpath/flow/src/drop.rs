@@ -89,6 +89,8 @@ drop_reasons! {
     UnhandledControl = "unhandled_control",
     /// The egress queue did not take it.
     TxFull = "tx_full",
+    /// The lcore that it was to be handed to does not keep up.
+    HandoverFull = "handover_full",
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ pub use args::Args;
 pub use file::File;
 pub use pattern::Pattern;
 
+/// The most forwarding threads.
+const MOST_LCORES: u32 = 16;
+
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -32,18 +35,18 @@ pub struct Config {
     pub ready_file: Option<PathBuf>,
     /// Who the worker is and whom it trusts; `None`: whoever reaches `listen`.
     pub tls: Option<Tls>,
-    /// Forwarding threads; 1 for now.
-    pub lcores: u32,
-    /// The processor that the forwarding thread is bound to; `None`: to none.
-    pub cpu: Option<u16>,
-    /// How long the forwarding thread sleeps between two looks after a second without
+    /// Forwarding threads.
+    pub lcores: u16,
+    /// The processors that they are bound to; see [`cpu`](Self::cpu).
+    pub cpus: Vec<u16>,
+    /// How long a forwarding thread sleeps between two looks after a second without
     /// packets.
     pub longest_sleep: Duration,
     /// After a start, TCP may be taken up in its midst for so long.
     pub recovery: Duration,
-    /// Connections that the slow path tracks.
+    /// Connections that the slow path tracks, on all lcores together.
     pub max_connections: u32,
-    /// Entries of each NIC's flow table.
+    /// Entries of each NIC's flow table, on all lcores together.
     pub flow_capacity: u32,
     /// DPDK's environment.
     pub eal: Eal,
@@ -151,6 +154,13 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The processor that an lcore is bound to; `None`: to none. Fewer processors than
+    /// lcores are given out in turn.
+    #[must_use]
+    pub fn cpu(&self, lcore: usize) -> Option<u16> {
+        self.cpus.iter().cycle().nth(lcore).copied()
+    }
+
     /// Reads the file that `args` name and applies the overrides.
     ///
     /// # Errors
@@ -177,7 +187,7 @@ impl Config {
             data_dir,
             tls,
             lcores,
-            cpu,
+            cpus,
             longest_sleep_us,
             recovery_s,
             max_connections,
@@ -213,13 +223,8 @@ impl Config {
                 "name a directory, e.g. /var/lib/penstock",
             );
         }
-        if lcores != 1 {
-            return refuse(
-                "lcores",
-                &lcores.to_string(),
-                "this version forwards on exactly one lcore; set 1 or leave it out",
-            );
-        }
+        check_range("lcores", lcores.into(), 1, MOST_LCORES)?;
+        check_cpus(&cpus, lcores)?;
         check_range("longest_sleep_us", longest_sleep_us, 0, 10_000)?;
         check_range("recovery_s", recovery_s, 0, 3600)?;
         check_range("max_connections", max_connections, 2, 1 << 26)?;
@@ -235,7 +240,7 @@ impl Config {
             ready_file,
             tls,
             lcores,
-            cpu,
+            cpus,
             longest_sleep: Duration::from_micros(longest_sleep_us.into()),
             recovery: Duration::from_secs(recovery_s.into()),
             max_connections,
@@ -299,6 +304,19 @@ fn check_listen(listen: SocketAddr, tls: bool, insecure: bool) -> Result<(), Con
              be a loopback address, e.g. 127.0.0.1:9559, or add a [tls] section",
         ),
     }
+}
+
+fn check_cpus(cpus: &[u16], lcores: u16) -> Result<(), ConfigError> {
+    let mut once = std::collections::BTreeSet::new();
+    let twice = cpus.iter().any(|cpu| !once.insert(cpu));
+    if cpus.len() <= usize::from(lcores) && !twice {
+        return Ok(());
+    }
+    refuse(
+        "cpus",
+        &format!("{cpus:?}"),
+        "name each processor once, and no more of them than lcores; fewer are shared",
+    )
 }
 
 fn check_eal(eal: file::Eal) -> Result<Eal, ConfigError> {

@@ -1,16 +1,24 @@
-//! A polling thread and what it owns: one engine, and the queues of every port.
+//! A polling thread and what it owns: one engine, and the queues of some ports.
 //!
 //! [`run`] goes round: waiting jobs, then for each port a burst received, decided on
 //! with one reading of the clock, and sent; then what the engine itself wants sent. On a
 //! packet's way nothing is allocated, locked or logged; what a queue does not
 //! take is counted and dropped.
 //!
+//! Where there are several, each has the connections of its own shard, and the queues of a
+//! device port belong to one of them. A frame is decided on by the lcore whose shard its
+//! flow is, and sent by the one that has the queue: it is handed over, once or twice,
+//! through [`handover`]'s rings.
+//!
 //! Everything else reaches the thread as a job in its [`mailbox`](crate::mailbox), and
 //! what a job replaces goes back with its answer, to be dropped elsewhere.
 
 mod clock;
 mod forward;
+mod group;
+mod handover;
 mod idle;
+mod merge;
 mod queries;
 mod wire;
 
@@ -22,6 +30,8 @@ use penstock_engine::{Engine, Outbox, Retired};
 use penstock_rules::Ruleset;
 
 pub use clock::Clock;
+pub use group::Lcores;
+pub use handover::{HandedOver, Peers};
 pub use queries::{Drops, FlowFilter, FlowRow, Numbers};
 pub use wire::{AddError, Lost, Queues};
 
@@ -46,6 +56,8 @@ pub struct Core {
     pub clock: Clock,
     /// Between two looks for packets after a second without any; zero: never sleeps.
     pub longest_sleep: Duration,
+    /// Whether lcores share processors, and so give way to one another.
+    pub crowded: bool,
     outbox: Outbox,
     /// For frames that the engine originates; `None` without DPDK.
     pool: Option<Mempool>,
@@ -75,6 +87,7 @@ impl Core {
             engine,
             clock,
             longest_sleep: Duration::from_micros(250),
+            crowded: false,
             outbox: Outbox::new(),
             pool,
             wire: Wire::new(max_device_ports),
@@ -82,6 +95,14 @@ impl Core {
             stop: false,
         };
         (core, attic)
+    }
+
+    /// The same as one of several: the engine has a shard of its own, and `peers` are its
+    /// ends of the rings between them.
+    #[must_use]
+    pub fn among(mut self, peers: Peers) -> Self {
+        self.wire.peers = peers;
+        self
     }
 
     /// Puts a policy in force, from the next packet on.
@@ -105,7 +126,12 @@ impl Core {
         self.wire.add(number, queues)
     }
 
-    /// Ends polling a device port; its queues go back to whoever added them.
+    /// Another lcore polls a device port, and sends what leaves by it.
+    pub fn set_home(&mut self, number: u32, lcore: u16) {
+        self.wire.set_home(number, lcore);
+    }
+
+    /// Ends polling a device port, here or elsewhere; its queues go back to whoever added them.
     pub fn remove_port(&mut self, number: u32) -> Option<Box<dyn Queues>> {
         self.wire.remove(number)
     }
@@ -124,7 +150,7 @@ impl Core {
 
 /// Polls until a job says stop, or nobody is left to say it. Returns what it owned, to be dropped elsewhere.
 pub fn run(mut core: Core, mut mailbox: Receiver<Core>) -> Core {
-    let mut idle = Idle::new(core.clock.now(), core.longest_sleep);
+    let mut idle = Idle::new(core.clock.now(), core.longest_sleep, core.crowded);
     let mut next_tick = 0;
     while !core.stop {
         let jobs = mailbox.run(&mut core, JOBS);

@@ -35,6 +35,20 @@ pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
+/// A job's result, on its way.
+#[derive(Debug)]
+pub struct Answer<R>(oneshot::Receiver<R>);
+
+impl<R> Answer<R> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The polling thread has ended.
+    pub async fn wait(self) -> Result<R, MailboxError> {
+        self.0.await.map_err(|_| MailboxError::Gone)
+    }
+}
+
 /// Why a job brought no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MailboxError {
@@ -72,6 +86,18 @@ impl<T> Sender<T> {
         &self,
         job: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> Result<R, MailboxError> {
+        self.post(job).await?.wait().await
+    }
+
+    /// Sends `job`, once there is room for it, and answers where its result will be: for
+    /// one job of several threads.
+    ///
+    /// # Errors
+    /// The polling thread has ended.
+    pub async fn post<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut T) -> R + Send + 'static,
+    ) -> Result<Answer<R>, MailboxError> {
         let (reply, answer) = oneshot::channel();
         let mut job: Job<T> = Box::new(move |state| {
             // A caller that is gone wants no answer.
@@ -81,7 +107,7 @@ impl<T> Sender<T> {
             job = back;
             tokio::time::sleep(RETRY).await;
         }
-        answer.await.map_err(|_| MailboxError::Gone)
+        Ok(Answer(answer))
     }
 
     /// Like [`call`](Self::call), but gives up after `deadline`. For questions.

@@ -17,7 +17,7 @@ use axum::routing::get;
 use penstock_flow::DropReason;
 use tokio::net::TcpListener;
 
-use crate::lcore::{Handle, Numbers};
+use crate::lcore::{Lcores, Numbers};
 use crate::ports::Backend;
 use text::{Kind, Text};
 
@@ -29,8 +29,8 @@ const GRACE: Duration = Duration::from_millis(200);
 /// Where the numbers are.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The polling thread.
-    pub lcore: Handle,
+    /// The polling threads.
+    pub lcores: Lcores,
     /// Drivers' own counters.
     pub backend: Arc<dyn Backend>,
     /// The NICs' device ids.
@@ -59,14 +59,14 @@ pub async fn serve(
 async fn scrape(State(source): State<Source>) -> Response {
     let devices = source.devices.clone();
     let numbers = source
-        .lcore
+        .lcores
         .ask(DEADLINE, move |core| core.numbers(&devices))
         .await;
     match numbers {
-        Ok(numbers) => {
+        Ok(each) => {
             let drivers = source.backend.stats().await;
             let kind = "text/plain; version=0.0.4; charset=utf-8";
-            let text = render(&numbers, &drivers, source.lcore.overflows());
+            let text = render(&each, &drivers, source.lcores.overflows());
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
@@ -74,11 +74,14 @@ async fn scrape(State(source): State<Source>) -> Response {
 }
 
 fn render(
-    numbers: &Numbers,
+    each: &[Numbers],
     drivers: &BTreeMap<u32, dpdk::Stats>,
     mailbox_overflows: u64,
 ) -> String {
     let mut text = Text::default();
+    let Some(numbers) = &Numbers::merge(each) else {
+        return text.finish();
+    };
     let version = env!("CARGO_PKG_VERSION");
     text.family("penstock_worker_info", Kind::Gauge, "The worker's version.");
     text.sample(&[("version", version)], 1);
@@ -89,6 +92,7 @@ fn render(
         numbers.generation,
     );
     frames(&mut text, numbers);
+    lcores(&mut text, each);
     connections(&mut text, numbers);
     text.family(
         "penstock_table_entries",
@@ -102,7 +106,7 @@ fn render(
     text.one(
         "penstock_mailbox_overflows_total",
         Kind::Counter,
-        "Times a job for the forwarding thread had to wait.",
+        "Times a job for a forwarding thread had to wait.",
         mailbox_overflows,
     );
     ports(&mut text, numbers, drivers);
@@ -145,13 +149,9 @@ fn frames(text: &mut Text, numbers: &Numbers) {
         "Frames dropped, by reason.",
     );
     for reason in DropReason::ALL {
-        let behind = match reason {
-            DropReason::TxFull => numbers.lost.tx_full,
-            _ => 0,
-        };
         text.sample(
             &[("reason", reason.name())],
-            counters.dropped(*reason) + behind,
+            counters.dropped(*reason) + numbers.lost.of(*reason),
         );
     }
     text.family(
@@ -161,6 +161,41 @@ fn frames(text: &mut Text, numbers: &Numbers) {
     );
     text.sample(&[("missing", "room")], numbers.outbox_overflows);
     text.sample(&[("missing", "buffer")], numbers.lost.no_buffer);
+    text.sample(&[("missing", "ring")], numbers.lost.copies);
+}
+
+fn lcores(text: &mut Text, each: &[Numbers]) {
+    text.family(
+        "penstock_lcore_frames_total",
+        Kind::Counter,
+        "Frames of one forwarding thread.",
+    );
+    for (lcore, numbers) in each.iter().enumerate() {
+        let lcore = lcore.to_string();
+        let counters = &numbers.counters;
+        let refused = counters.dropped(DropReason::HandoverFull);
+        for (event, count) in [
+            (
+                "processed",
+                counters.received.packets.saturating_sub(refused),
+            ),
+            ("given", numbers.handed.given),
+            ("taken", numbers.handed.taken),
+            ("sent_elsewhere", numbers.handed.sent),
+            ("refused", refused + numbers.lost.handover_full),
+        ] {
+            text.sample(&[("lcore", &lcore), ("event", event)], count);
+        }
+    }
+    text.family(
+        "penstock_lcore_connections",
+        Kind::Gauge,
+        "Connections of one forwarding thread's shard.",
+    );
+    for (lcore, numbers) in each.iter().enumerate() {
+        let live = numbers.counters.connections.live;
+        text.sample(&[("lcore", &lcore.to_string())], live);
+    }
 }
 
 fn connections(text: &mut Text, numbers: &Numbers) {

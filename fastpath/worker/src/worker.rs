@@ -24,7 +24,6 @@ use crate::agent::slowpath::node::PortsFile;
 use crate::agent::slowpath::{self, Facts, Node};
 use crate::agent::transport;
 use crate::config::{Config, Nic};
-use crate::lcore::Core;
 use crate::metrics;
 use crate::ports::{Attached, Attachments, Numbers, Source};
 use crate::snapshot::Store;
@@ -52,11 +51,11 @@ impl Worker {
     pub async fn start(config: &Config, parts: Parts) -> anyhow::Result<Self> {
         let door = transport::door(config)?;
         let store = Arc::new(Store::open(&config.data_dir)?);
-        let lcore = parts.lcore.clone();
+        let lcores = parts.lcores.clone();
         let numbers = Numbers::resume(DEVICE_PORTS, PortsFile::load(&store)?);
         let mut attachments = Attachments::new(
             Arc::clone(&parts.backend),
-            lcore.clone(),
+            lcores.clone(),
             config.attachments.clone(),
             numbers,
         );
@@ -68,25 +67,30 @@ impl Worker {
                 .add_uplink(uplink, source, nic.mtu)
                 .await
                 .with_context(|| format!("uplink of NIC {}", nic.device_id))?;
-            let engine = nic_config(nic, &attached, config.flow_capacity)?;
+            let mut engine = nic_config(nic, &attached, config.flow_capacity)?;
             infos.push(nic_info(&engine));
-            lcore
-                .call(move |core| core.engine.attach_nic(engine))
-                .await?
+            let share = config.flow_capacity.div_ceil(config.lcores.into());
+            engine.capacities.flow = share;
+            let attached = lcores
+                .each(move |core| core.engine.attach_nic(engine))
+                .await?;
+            attached
+                .into_iter()
+                .collect::<Result<(), _>>()
                 .with_context(|| format!("NIC {}", nic.device_id))?;
             let device =
-                Device::resume(nic.device_id, uplink, lcore.clone(), Arc::clone(&store)).await?;
+                Device::resume(nic.device_id, uplink, lcores.clone(), Arc::clone(&store)).await?;
             devices.push(Arc::new(device));
         }
         let facts = Facts {
             node: config.node.clone(),
-            lcores: config.lcores,
+            lcores: config.lcores.into(),
             nics: infos,
         };
         let node = Arc::new(
             Node::resume(
                 facts,
-                lcore,
+                lcores,
                 Arc::clone(&store),
                 attachments,
                 config.recovery,
@@ -138,14 +142,14 @@ impl Worker {
         }
         let ports = tasks::look_after_ports(Arc::clone(&self.node), self.stop.subscribe());
         self.tasks.spawn(ports);
-        if let Some(attic) = self.parts.attic.take() {
+        for attic in std::mem::take(&mut self.parts.attics) {
             self.tasks.spawn(tasks::empty(attic, self.stop.subscribe()));
         }
     }
 
     fn spawn_metrics(&mut self, listener: TcpListener) {
         let source = metrics::Source {
-            lcore: self.parts.lcore.clone(),
+            lcores: self.parts.lcores.clone(),
             backend: Arc::clone(&self.parts.backend),
             devices: self.devices.iter().map(|device| device.id()).collect(),
         };
@@ -173,7 +177,7 @@ impl Worker {
     /// Ends when something that must not end has ended.
     pub async fn failed(&mut self) -> anyhow::Error {
         tokio::select! {
-            _ = &mut self.parts.ended => anyhow::anyhow!("the forwarding thread has ended"),
+            () = self.parts.ended.notified() => anyhow::anyhow!("a forwarding thread has ended"),
             task = self.tasks.join_next() => match task {
                 Some(Ok(Err(error))) => error,
                 Some(Err(error)) => error.into(),
@@ -183,10 +187,10 @@ impl Worker {
     }
 
     /// Stops serving, keeps what is to be kept, detaches all ports and ends the
-    /// forwarding thread.
+    /// forwarding threads.
     ///
     /// # Errors
-    /// The forwarding thread had panicked.
+    /// A forwarding thread had panicked.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
         while let Some(task) = self.tasks.join_next().await {
@@ -195,8 +199,7 @@ impl Worker {
             }
         }
         self.node.close().await;
-        // A thread that is gone needs no stop; its end is told by the join.
-        let _ = self.parts.lcore.call(Core::stop).await;
+        self.parts.lcores.stop().await;
         tokio::task::spawn_blocking(self.parts.join).await?
     }
 }

@@ -146,6 +146,19 @@ impl Nic {
         if let Some((addr, mac)) = announced(packet) {
             self.neighbours.learn(now, addr, mac);
         }
+        if let Some(error) = self.about_a_tunnel(packet) {
+            // Whoever processed it has counted what is wrong with it.
+            let _ = self.path_error(now, &error);
+        }
+    }
+
+    /// An ICMP error that has come for the VTEP.
+    pub(super) fn about_a_tunnel(&self, packet: &Packet) -> Option<IcmpError> {
+        let ip = packet.ip()?;
+        match ip.l4_kind {
+            L4::IcmpError(error) if ip.tuple.dst == self.config.vtep => Some(error),
+            _ => None,
+        }
     }
 
     /// Who is asked for the way to this VTEP.

@@ -53,7 +53,7 @@ impl v1::slow_path_server::SlowPath for Server {
         &self,
         request: Request<v1::ListFlowsRequest>,
     ) -> Result<Response<Self::ListFlowsStream>, Status> {
-        let flows = answers::flows(self.node.lcore(), request.into_inner()).await?;
+        let flows = answers::flows(self.node.lcores(), request.into_inner()).await?;
         let flows = flows.into_iter().map(Ok);
         Ok(Response::new(Box::pin(tokio_stream::iter(flows))))
     }
@@ -64,7 +64,7 @@ impl v1::slow_path_server::SlowPath for Server {
     ) -> Result<Response<v1::ListDropsResponse>, Status> {
         let ruleset = self.node.ruleset();
         let drops =
-            answers::drops(self.node.lcore(), ruleset.as_deref(), request.into_inner()).await?;
+            answers::drops(self.node.lcores(), ruleset.as_deref(), request.into_inner()).await?;
         Ok(Response::new(drops))
     }
 }

@@ -22,9 +22,10 @@ pub struct File {
     pub tls: Option<Tls>,
     /// Forwarding threads.
     #[serde(default = "one")]
-    pub lcores: u32,
-    /// The processor that the forwarding thread is bound to.
-    pub cpu: Option<u16>,
+    pub lcores: u16,
+    /// The processors that they are bound to.
+    #[serde(default)]
+    pub cpus: Vec<u16>,
     /// Microseconds between two looks for packets after a second without any; 0: never
     /// sleep.
     #[serde(default = "default_sleep")]
@@ -135,7 +136,7 @@ fn default_listen() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9559))
 }
 
-const fn one() -> u32 {
+const fn one() -> u16 {
     1
 }
 

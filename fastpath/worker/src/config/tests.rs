@@ -43,8 +43,23 @@ fn refusals_name_field_value_and_remedy() {
         ("node = \"host-1\"", "node = \"\"", "node = \"\""),
         (
             "[attachments]",
-            "lcores = 2\n[attachments]",
-            "lcores = 2: this version forwards on exactly one",
+            "lcores = 17\n[attachments]",
+            "lcores = 17: choose a number from 1 to 16",
+        ),
+        (
+            "[attachments]",
+            "lcores = 0\n[attachments]",
+            "lcores = 0: choose a number from 1 to 16",
+        ),
+        (
+            "[attachments]",
+            "lcores = 2\ncpus = [0, 1, 2]\n[attachments]",
+            "cpus = [0, 1, 2]: name each processor once",
+        ),
+        (
+            "[attachments]",
+            "lcores = 4\ncpus = [3, 3]\n[attachments]",
+            "cpus = [3, 3]: name each processor once",
         ),
         (
             "[attachments]",
@@ -94,6 +109,23 @@ fn refusals_name_field_value_and_remedy() {
         let error = check(&GOOD.replacen(from, to, 1)).expect_err(to);
         assert!(error.contains(expected), "{to}: {error}");
     }
+}
+
+#[test]
+fn processors_are_given_out_in_turn() {
+    let with = |text: &str| {
+        let config = check(&GOOD.replacen("[attachments]", &format!("{text}\n[attachments]"), 1));
+        let config = config.expect(text);
+        (0..usize::from(config.lcores))
+            .map(|lcore| config.cpu(lcore))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(with("lcores = 3"), [None, None, None]);
+    assert_eq!(
+        with("lcores = 3\ncpus = [5, 2]"),
+        [Some(5), Some(2), Some(5)]
+    );
+    assert_eq!(with("cpus = [7]"), [Some(7)]);
 }
 
 #[test]

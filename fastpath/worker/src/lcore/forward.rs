@@ -1,19 +1,22 @@
 //! The packets' way.
 
 use dpdk::{Burst, Mbuf};
-use penstock_engine::{Frame, Outcome};
+use penstock_engine::{Frame, Outcome, Owner};
+use penstock_flow::DropReason;
 
 use super::Core;
+use super::handover::Handed;
 
 /// Frames received at once: enough to spread the cost of a call, few enough
 /// that the first does not wait long for the last.
 const BURST: usize = 32;
 
 impl Core {
-    /// One round over all ports; returns how many frames came in.
+    /// One round over what other lcores have handed over and all ports; returns how many
+    /// frames came in.
     pub(super) fn poll(&mut self) -> usize {
         let mut burst = Burst::new();
-        let mut total = 0;
+        let mut total = self.take_over();
         for index in 0..self.wire.len() {
             let (device_port, received) = self.wire.receive(index, &mut burst, BURST);
             if received == 0 {
@@ -22,7 +25,11 @@ impl Core {
             total += received;
             let now = self.clock.now();
             for mbuf in burst.drain() {
-                self.decide(now, device_port, mbuf);
+                if self.wire.peers.is_empty() {
+                    self.decide(now, device_port, mbuf);
+                } else {
+                    self.steer(now, device_port, mbuf);
+                }
             }
             self.send_outbox();
             self.wire.flush();
@@ -38,6 +45,70 @@ impl Core {
         }
         self.send_outbox();
         self.wire.flush();
+    }
+
+    /// What the others have handed over: a burst of each.
+    fn take_over(&mut self) -> usize {
+        let mut total = 0;
+        for ring in 0..self.wire.peers.incoming() {
+            let mut now = 0;
+            for _ in 0..BURST {
+                let Some(handed) = self.wire.peers.take(ring) else {
+                    break;
+                };
+                total += 1;
+                if now == 0 {
+                    now = self.clock.now();
+                }
+                match handed {
+                    Handed::Received { device_port, mbuf } => {
+                        self.wire.handed.taken += 1;
+                        self.decide(now, device_port, mbuf);
+                    }
+                    Handed::Decided { device_port, mbuf } => {
+                        self.wire.queue_here(device_port, mbuf);
+                    }
+                    Handed::Overheard { device_port, mbuf } => {
+                        self.engine.observe(now, device_port, mbuf.data());
+                    }
+                }
+            }
+            if now != 0 {
+                self.send_outbox();
+                self.wire.flush();
+            }
+        }
+        total
+    }
+
+    /// Decides on a frame here, or hands it to the lcore whose flow it is.
+    fn steer(&mut self, now: u64, device_port: u32, mbuf: Mbuf) {
+        match self.engine.owner(device_port, mbuf.data()) {
+            Owner::Here => self.decide(now, device_port, mbuf),
+            Owner::Lcore(lcore) => {
+                let len = mbuf.len();
+                let received = Handed::Received { device_port, mbuf };
+                if self.wire.peers.hand(lcore, received) {
+                    self.wire.handed.given += 1;
+                } else {
+                    self.engine
+                        .refuse(device_port, len, DropReason::HandoverFull);
+                }
+            }
+            Owner::Everyone => {
+                for lcore in self.wire.peers.others() {
+                    let Some(Ok(mbuf)) = self.pool.map(|pool| pool.alloc_from(mbuf.data())) else {
+                        self.wire.lost.no_buffer += 1;
+                        continue;
+                    };
+                    let copy = Handed::Overheard { device_port, mbuf };
+                    if !self.wire.peers.hand(lcore, copy) {
+                        self.wire.lost.copies += 1;
+                    }
+                }
+                self.decide(now, device_port, mbuf);
+            }
+        }
     }
 
     fn decide(&mut self, now: u64, device_port: u32, mut mbuf: Mbuf) {

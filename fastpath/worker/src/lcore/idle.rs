@@ -20,14 +20,17 @@ const NAP: Duration = Duration::from_nanos(1);
 pub(super) struct Idle {
     last_work: u64,
     longest: Duration,
+    /// There are fewer processors than threads that poll.
+    crowded: bool,
 }
 
 impl Idle {
     /// With a `longest` of zero it never sleeps.
-    pub(super) fn new(now: u64, longest: Duration) -> Self {
+    pub(super) fn new(now: u64, longest: Duration, crowded: bool) -> Self {
         Self {
             last_work: now,
             longest,
+            crowded,
         }
     }
 
@@ -38,6 +41,8 @@ impl Idle {
         }
         match self.pause(now) {
             Some(pause) => std::thread::sleep(pause),
+            // The frame that it waits for may be in another one's hands.
+            None if self.crowded => std::thread::yield_now(),
             None => std::hint::spin_loop(),
         }
     }
@@ -59,12 +64,12 @@ mod tests {
     #[test]
     fn sleeps_grow_with_silence_up_to_what_is_allowed() {
         let millisecond = Duration::from_millis(1);
-        let idle = Idle::new(1000, millisecond);
+        let idle = Idle::new(1000, millisecond, false);
         assert_eq!(idle.pause(1000), None);
         assert_eq!(idle.pause(1000 + SPIN), Some(NAP));
         assert_eq!(idle.pause(1000 + DOZE), Some(millisecond));
         assert_eq!(idle.pause(0), None, "a clock that stands still");
-        let awake = Idle::new(0, Duration::ZERO);
+        let awake = Idle::new(0, Duration::ZERO, true);
         assert_eq!((awake.pause(SPIN), awake.pause(DOZE)), (None, None));
     }
 }

@@ -7,7 +7,7 @@ use penstock_engine::record::{DropRecord, FlowRecord};
 use penstock_flow::{DropReason, Tuple};
 use penstock_rules::model::{PortId, Vni};
 
-use super::{Core, Lost};
+use super::{Core, HandedOver, Lost};
 
 /// All numbers of a polling thread.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Numbers {
     pub counters: Counters,
     /// Frames lost behind it.
     pub lost: Lost,
+    /// Frames that it gave to other lcores, or took from them.
+    pub handed: HandedOver,
     /// Frames of its own that it had no room for.
     pub outbox_overflows: u64,
     /// Of each polled port.
@@ -43,6 +45,7 @@ impl Core {
         Numbers {
             counters: self.engine.counters().clone(),
             lost: self.lost(),
+            handed: self.wire.handed,
             outbox_overflows: self.outbox.overflows(),
             ports: ports.collect(),
             tables: tables.collect(),
@@ -80,10 +83,7 @@ impl Core {
     pub fn drops(&self, port: Option<PortId>, limit: usize) -> Drops {
         let counters = self.engine.counters();
         let lost = self.lost();
-        let count = |reason: DropReason| match reason {
-            DropReason::TxFull => counters.dropped(reason) + lost.tx_full,
-            _ => counters.dropped(reason),
-        };
+        let count = |reason| counters.dropped(reason) + lost.of(reason);
         Drops {
             counters: DropReason::ALL.iter().map(|r| (*r, count(*r))).collect(),
             records: self

@@ -1,9 +1,20 @@
-//! The queues of all device ports, found by number.
+//! The way out: queues of device ports, found by number, here or at another lcore.
 
 use dpdk::{Burst, Mbuf};
+use penstock_flow::DropReason;
 
-/// No port has this place.
-const NOWHERE: u16 = u16::MAX;
+use super::handover::{Handed, HandedOver, Peers};
+
+/// Where the queues of a device port are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere.
+    None,
+    /// Here, at this index.
+    Here(u16),
+    /// At another lcore.
+    At(u16),
+}
 
 /// The queues of one device port.
 pub trait Queues: Send + std::fmt::Debug {
@@ -19,8 +30,25 @@ pub trait Queues: Send + std::fmt::Debug {
 pub struct Lost {
     /// The egress queue did not take them, or the port is gone.
     pub tx_full: u64,
-    /// Originated by the engine, and no buffer was left for them.
+    /// Decided on, and the ring to the lcore that has the port's queue was full.
+    pub handover_full: u64,
+    /// Originated by the engine or copied for another lcore, and no buffer was left for
+    /// them.
     pub no_buffer: u64,
+    /// Copied for another lcore, and the ring to it was full.
+    pub copies: u64,
+}
+
+impl Lost {
+    /// Those that end for this reason; frames of the worker's own have none.
+    #[must_use]
+    pub fn of(&self, reason: DropReason) -> u64 {
+        match reason {
+            DropReason::TxFull => self.tx_full,
+            DropReason::HandoverFull => self.handover_full,
+            _ => 0,
+        }
+    }
 }
 
 /// Why a port was not added.
@@ -43,7 +71,9 @@ pub enum AddError {
 pub(super) struct Wire {
     ports: Vec<Port>,
     /// Device port to index in `ports`.
-    places: Box<[u16]>,
+    places: Box<[Place]>,
+    pub(super) peers: Peers,
+    pub(super) handed: HandedOver,
     pub(super) lost: Lost,
 }
 
@@ -57,10 +87,12 @@ struct Port {
 impl Wire {
     /// Takes device ports numbered below `most`.
     pub(super) fn new(most: u32) -> Self {
-        let most = most.min(NOWHERE.into()) as usize;
+        let most = most.min(u16::MAX.into()) as usize;
         Self {
             ports: Vec::with_capacity(most),
-            places: vec![NOWHERE; most].into_boxed_slice(),
+            places: vec![Place::None; most].into_boxed_slice(),
+            peers: Peers::none(),
+            handed: HandedOver::default(),
             lost: Lost::default(),
         }
     }
@@ -71,11 +103,11 @@ impl Wire {
         let Some(place) = place.filter(|_| number > 0) else {
             return Err(AddError::Range { number, most });
         };
-        if *place != NOWHERE {
+        if *place != Place::None {
             return Err(AddError::InUse(number));
         }
-        // At most as many as there are places, which is at most NOWHERE.
-        *place = self.ports.len() as u16;
+        // At most as many as there are places, which are numbered by 16 bits.
+        *place = Place::Here(self.ports.len() as u16);
         self.ports.push(Port {
             device_port: number,
             queues,
@@ -84,9 +116,21 @@ impl Wire {
         Ok(())
     }
 
+    /// Another lcore has the queues of a device port; one that is polled here stays.
+    pub(super) fn set_home(&mut self, number: u32, lcore: u16) {
+        if let Some(place) = self.places.get_mut(number as usize)
+            && !matches!(place, Place::Here(_))
+        {
+            *place = Place::At(lcore);
+        }
+    }
+
+    /// Forgets a device port, wherever its queues are.
     pub(super) fn remove(&mut self, number: u32) -> Option<Box<dyn Queues>> {
         let place = self.places.get_mut(number as usize)?;
-        let index = std::mem::replace(place, NOWHERE);
+        let Place::Here(index) = std::mem::replace(place, Place::None) else {
+            return None;
+        };
         if usize::from(index) >= self.ports.len() {
             return None;
         }
@@ -94,14 +138,15 @@ impl Wire {
         if let Some(moved) = self.ports.get(usize::from(index))
             && let Some(place) = self.places.get_mut(moved.device_port as usize)
         {
-            *place = index;
+            *place = Place::Here(index);
         }
         Some(port.queues)
     }
 
-    /// The device ports that are polled.
+    /// The device ports that are polled, by whichever lcore.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.ports.iter().map(|port| port.device_port)
+        let places = (0..).zip(self.places.iter());
+        places.filter_map(|(number, place)| (*place != Place::None).then_some(number))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -116,10 +161,29 @@ impl Wire {
         }
     }
 
-    /// Has `mbuf` leave through a device port with the next [`flush`](Self::flush).
+    /// Has `mbuf` leave through a device port: with the next [`flush`](Self::flush), or
+    /// by the lcore that has its queue.
     pub(super) fn queue(&mut self, device_port: u32, mbuf: Mbuf) {
-        let place = self.places.get(device_port as usize).copied();
-        let port = place.and_then(|place| self.ports.get_mut(usize::from(place)));
+        match self.places.get(device_port as usize) {
+            Some(Place::At(lcore)) => {
+                let decided = Handed::Decided { device_port, mbuf };
+                if self.peers.hand(*lcore, decided) {
+                    self.handed.sent += 1;
+                } else {
+                    self.lost.handover_full += 1;
+                }
+            }
+            _ => self.queue_here(device_port, mbuf),
+        }
+    }
+
+    /// The same for a frame that another lcore has handed over for this: the queue is
+    /// here, or was, and the frame goes no further.
+    pub(super) fn queue_here(&mut self, device_port: u32, mbuf: Mbuf) {
+        let port = match self.places.get(device_port as usize) {
+            Some(Place::Here(index)) => self.ports.get_mut(usize::from(*index)),
+            _ => None,
+        };
         let Some(port) = port else {
             self.lost.tx_full += 1;
             return;

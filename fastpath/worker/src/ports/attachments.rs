@@ -7,7 +7,7 @@ use penstock_flow::Mac;
 
 use super::{Backend, Numbers, Opened, PortError, Purpose, Source};
 use crate::config;
-use crate::lcore::{AddError, Handle};
+use crate::lcore::Lcores;
 
 /// What is known of a port that should be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ struct Uplink {
 #[derive(Debug)]
 pub struct Attachments {
     backend: Arc<dyn Backend>,
-    lcore: Handle,
+    lcores: Lcores,
     allow: config::Attachments,
     numbers: Numbers,
     uplinks: BTreeMap<u32, Uplink>,
@@ -60,13 +60,13 @@ impl Attachments {
     #[must_use]
     pub fn new(
         backend: Arc<dyn Backend>,
-        lcore: Handle,
+        lcores: Lcores,
         allow: config::Attachments,
         numbers: Numbers,
     ) -> Self {
         Self {
             backend,
-            lcore,
+            lcores,
             allow,
             numbers,
             uplinks: BTreeMap::new(),
@@ -259,15 +259,7 @@ impl Attachments {
         };
         let opened = self.backend.open(device_port, source, purpose).await?;
         let Opened { mac, mtu, queues } = opened;
-        let added: Result<(), AddError> = self
-            .lcore
-            .call(move |core| {
-                core.add_port(device_port, queues)?;
-                core.engine.set_device_mtu(device_port, mtu);
-                Ok(())
-            })
-            .await?;
-        if let Err(error) = added {
+        if let Err(error) = self.lcores.add_port(device_port, mtu, queues).await? {
             self.backend.close(device_port).await?;
             return Err(error.into());
         }
@@ -283,10 +275,7 @@ impl Attachments {
 
     /// Failing to detach leaves a port that is not polled: it is said, and the rest goes on.
     async fn detach(&self, device_port: u32, name: &str) {
-        let removed = self
-            .lcore
-            .call(move |core| core.remove_port(device_port))
-            .await;
+        let removed = self.lcores.remove_port(device_port).await;
         let closed = match removed {
             Ok(queues) => {
                 drop(queues);

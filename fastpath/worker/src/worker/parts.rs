@@ -4,37 +4,46 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use penstock_engine::{Config as EngineConfig, Engine};
-use tokio::sync::oneshot;
+use penstock_engine::{Config as EngineConfig, Engine, Shard};
+use tokio::sync::Notify;
 
 use super::DEVICE_PORTS;
 use crate::config::Config;
-use crate::lcore::{self, Attic, Clock, Core, Handle};
-use crate::mailbox;
+use crate::lcore::{self, Attic, Clock, Core, Handle, Lcores, Peers};
+use crate::mailbox::{self, Receiver};
 use crate::ports::dpdk::{Dpdk, Frames};
 use crate::ports::memory::Host;
 use crate::ports::{Backend, Links};
 
-/// A polling thread, and where its ports come from.
+/// Polling threads, and where their ports come from.
 pub struct Parts {
-    pub(super) lcore: Handle,
+    pub(super) lcores: Lcores,
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) attic: Option<Attic>,
-    /// Answers when the thread ends, for whatever reason.
-    pub(super) ended: oneshot::Receiver<()>,
+    pub(super) attics: Vec<Attic>,
+    /// Told when one of the threads ends, for whatever reason.
+    pub(super) ended: Arc<Notify>,
     pub(super) join: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
 }
 
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts")
-            .field("lcore", &self.lcore)
+            .field("lcores", &self.lcores)
             .field("backend", &self.backend)
             .finish_non_exhaustive()
     }
 }
 
-/// Starts the environment and the polling thread. Needs a tokio runtime.
+/// Dropped when its thread ends, after a panic too.
+struct End(Arc<Notify>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+/// Starts the environment and the polling threads. Needs a tokio runtime.
 ///
 /// # Errors
 /// The environment does not start.
@@ -56,74 +65,146 @@ pub fn dpdk(config: &Config) -> anyhow::Result<Parts> {
     let pool_config = ::dpdk::PoolConfig {
         mbufs: frames.count,
         data_room: frames.buffer + ::dpdk::HEADROOM,
+        // What all threads keep to themselves must leave enough for each.
+        cache: (frames.count / 6 / u32::from(config.lcores)).min(256),
         ..::dpdk::PoolConfig::default()
     };
     let pool = ::dpdk::Mempool::new(&eal, "frames", &pool_config)?;
     let links = Links::open().context("netlink socket")?;
     let backend = Arc::new(Dpdk::new(Arc::clone(&eal), pool, frames, links));
-    let (core, attic) = core(config, Some(pool));
-    let (lcore, receiver) = mailbox::channel();
-    let (end, ended) = oneshot::channel();
-    let thread = ::dpdk::launch(&eal, "lcore-0", config.cpu.map(usize::from), move || {
-        // Dropped when the thread ends, after a panic too.
-        let _end = end;
-        lcore::run(core, receiver)
-    })?;
+    let (crew, cores) = Crew::new(config, Some(pool));
+    let mut threads = Vec::with_capacity(cores.len());
+    for (index, (core, receiver)) in cores.into_iter().enumerate() {
+        let end = End(Arc::clone(&crew.ended));
+        let cpu = config.cpu(index).map(usize::from);
+        let thread = ::dpdk::launch(&eal, &format!("lcore-{index}"), cpu, move || {
+            let _end = end;
+            lcore::run(core, receiver)
+        })?;
+        threads.push(thread);
+    }
     let join = Box::new(move || {
-        drop(thread.join()?);
+        let ends: Vec<_> = threads.into_iter().map(::dpdk::Lcore::join).collect();
+        // Dropped when all have ended: frames may be under way between them.
+        ends.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(())
     });
-    Ok(Parts {
-        lcore,
-        backend,
-        attic: Some(attic),
-        ended,
-        join,
-    })
+    Ok(crew.into_parts(backend, join))
 }
 
 /// The same without DPDK: `host` says which interfaces there are, and nothing is
 /// forwarded.
 ///
 /// # Errors
-/// The thread does not start.
+/// A thread does not start.
 pub fn in_memory(config: &Config, host: Arc<Host>) -> anyhow::Result<Parts> {
-    let (core, attic) = core(config, None);
-    let (lcore, receiver) = mailbox::channel();
-    let (end, ended) = oneshot::channel();
-    let thread = std::thread::Builder::new()
-        .name("lcore-0".to_owned())
-        .spawn(move || {
-            let _end = end;
-            lcore::run(core, receiver)
-        })?;
-    let join = Box::new(move || match thread.join() {
-        Ok(core) => {
-            drop(core);
-            Ok(())
+    let (crew, cores) = Crew::new(config, None);
+    let mut threads = Vec::with_capacity(cores.len());
+    for (index, (core, receiver)) in cores.into_iter().enumerate() {
+        let end = End(Arc::clone(&crew.ended));
+        let thread = std::thread::Builder::new()
+            .name(format!("lcore-{index}"))
+            .spawn(move || {
+                let _end = end;
+                lcore::run(core, receiver)
+            })?;
+        threads.push(thread);
+    }
+    let join = Box::new(move || {
+        let ends: Vec<_> = threads
+            .into_iter()
+            .map(std::thread::JoinHandle::join)
+            .collect();
+        if ends.iter().any(Result::is_err) {
+            anyhow::bail!("a forwarding thread panicked");
         }
-        Err(_) => Err(anyhow::anyhow!("the forwarding thread panicked")),
+        Ok(())
     });
-    Ok(Parts {
-        lcore,
-        backend: host,
-        attic: Some(attic),
-        ended,
-        join,
-    })
+    Ok(crew.into_parts(host, join))
 }
 
-fn core(config: &Config, pool: Option<::dpdk::Mempool>) -> (Core, Attic) {
-    let engine = Engine::new(EngineConfig {
+/// What control threads keep of polling threads.
+struct Crew {
+    handles: Vec<Handle>,
+    attics: Vec<Attic>,
+    ended: Arc<Notify>,
+}
+
+impl Crew {
+    /// With what each thread is to be given.
+    fn new(config: &Config, pool: Option<::dpdk::Mempool>) -> (Self, Vec<(Core, Receiver<Core>)>) {
+        let mut crew = Self {
+            handles: Vec::new(),
+            attics: Vec::new(),
+            ended: Arc::default(),
+        };
+        // One clock and one seed: what one of them says holds for all.
+        let clock = Clock::start();
         // The standard library draws its keys from the system.
-        seed: RandomState::new().hash_one(std::process::id()),
-        max_connections: config.max_connections,
-        max_connections_per_port: config.max_connections.div_ceil(2),
-        reserved_connections: config.max_connections / 2,
+        let seed = RandomState::new().hash_one(std::process::id());
+        let processors = match config.cpus.len() {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            named => named,
+        };
+        let crowded = usize::from(config.lcores) > processors;
+        let room = ring_room(config.lcores, pool.map_or(0, |pool| pool.size()));
+        let peers = Peers::mesh(config.lcores, room);
+        let mut cores = Vec::with_capacity(peers.len());
+        for (index, peers) in (0..).zip(peers) {
+            let shard = Shard {
+                index,
+                count: config.lcores,
+            };
+            let engine = Engine::new(engine_config(config, seed, shard));
+            let (core, attic) = Core::new(engine, clock, pool, DEVICE_PORTS);
+            let mut core = core.among(peers);
+            core.longest_sleep = config.longest_sleep;
+            core.crowded = crowded;
+            let (handle, receiver) = mailbox::channel();
+            crew.handles.push(handle);
+            crew.attics.push(attic);
+            cores.push((core, receiver));
+        }
+        (crew, cores)
+    }
+
+    fn into_parts(
+        self,
+        backend: Arc<dyn Backend>,
+        join: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
+    ) -> Parts {
+        Parts {
+            lcores: Lcores::new(self.handles),
+            backend,
+            attics: self.attics,
+            ended: self.ended,
+            join,
+        }
+    }
+}
+
+/// Frames in the ring from one lcore to another: an lcore that stands still may hold an
+/// eighth of all buffers, but a burst or two always fit.
+fn ring_room(lcores: u16, buffers: u32) -> usize {
+    let others = u32::from(lcores).saturating_sub(1).max(1);
+    (buffers / 8 / others).clamp(64, 512) as usize
+}
+
+/// Totals of the configuration are shared out. A port's connections are spread over the
+/// lcores by their hash, and so are its limits.
+fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
+    let lcores = u32::from(shard.count);
+    let connections = config.max_connections.div_ceil(lcores);
+    let default = EngineConfig::default();
+    EngineConfig {
+        seed,
+        shard,
+        max_connections: connections,
+        max_connections_per_port: connections.div_ceil(2),
+        reserved_connections: connections / 2,
         max_device_ports: DEVICE_PORTS,
-        ..EngineConfig::default()
-    });
-    let (mut core, attic) = Core::new(engine, Clock::start(), pool, DEVICE_PORTS);
-    core.longest_sleep = config.longest_sleep;
-    (core, attic)
+        drop_records_per_second: default.drop_records_per_second.div_ceil(lcores),
+        icmp_errors_per_second: default.icmp_errors_per_second.div_ceil(lcores),
+        ..default
+    }
 }

@@ -55,7 +55,7 @@ pub(super) async fn look_after_ports(
     }
 }
 
-/// Drops what the polling thread has no use for any more.
+/// Drops what a polling thread has no use for any more.
 pub(super) async fn empty(mut attic: Attic, mut stop: watch::Receiver<bool>) -> anyhow::Result<()> {
     loop {
         let last = tokio::select! {

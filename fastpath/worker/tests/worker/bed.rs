@@ -90,10 +90,11 @@ impl Node {
         let ready = self.dir.path().join("ready");
         let (vtep, prefix) = (self.vtep, &self.ns.name);
         let text = format!(
-            "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\n\
+            "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\nlcores = {}\n\
              [eal]\nmemory_mb = 128\nfile_prefix = \"{prefix}\"\n\
              [attachments]\nallow = [\"v*\"]\n\
              [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"{vtep}/24\"\n",
+            lcores(),
         );
         let mtu = self
             .mtu
@@ -278,6 +279,12 @@ pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 fn program() -> String {
     let built = env!("CARGO_BIN_EXE_penstock-worker").to_owned();
     std::env::var("PENSTOCK_WORKER").unwrap_or(built)
+}
+
+/// Forwarding threads of each worker that a test starts.
+pub(crate) fn lcores() -> u16 {
+    let wanted = std::env::var("PENSTOCK_LCORES");
+    wanted.map_or(1, |n| n.parse().expect("PENSTOCK_LCORES is a number"))
 }
 
 fn wait_for(ready: &Path) -> SocketAddr {

@@ -6,6 +6,7 @@ use penstock_worker::config::{Config, File};
 use penstock_worker::ports::memory::Host;
 use penstock_worker::worker::{self, Worker};
 
+use crate::bed::lcores;
 use crate::controller::Controller;
 
 /// A worker on a host with the interfaces u0, u1 (uplinks of NIC 1 and 2), va and vb.
@@ -76,10 +77,11 @@ impl Bed {
 fn config(dir: &std::path::Path, more: &str) -> Config {
     let text = format!(
         "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 1024\n\
-         flow_capacity = 1024\n\
+         flow_capacity = 1024\nlcores = {}\n\
          [attachments]\nallow = [\"v*\"]\n\
          [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"192.0.2.1/24\"\n\
-         [[nic]]\ndevice_id = 2\nuplink = {{ interface = \"u1\" }}\nvtep = \"192.0.2.2/24\"\n{more}"
+         [[nic]]\ndevice_id = 2\nuplink = {{ interface = \"u1\" }}\nvtep = \"192.0.2.2/24\"\n{more}",
+        lcores(),
     );
     let file: File = toml::from_str(&text).expect("toml");
     Config::check(file, !more.contains("[tls]"), None).expect("good")

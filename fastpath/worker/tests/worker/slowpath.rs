@@ -7,6 +7,7 @@ use penstock_slowpath_api::v1;
 use tonic::Code;
 use v1::policy_status::Result as Verdict;
 
+use crate::bed::lcores;
 use crate::controller::{Controller, SOON};
 use crate::fixture::{allow, delta, group, snapshot};
 use crate::memory::Bed;
@@ -30,7 +31,7 @@ async fn a_node_says_what_it_is() {
     let info = info(&mut bed.controller().await).await;
     assert_eq!(
         (info.node.as_str(), info.lcores, info.generation),
-        ("host-1", 1, 0)
+        ("host-1", u32::from(lcores()), 0)
     );
     let nics: Vec<_> = info
         .nics

@@ -21,7 +21,7 @@ use super::pipeline::{Effect, Pipeline};
 use super::read::Query;
 use super::tables::Tables;
 use super::write::Writer;
-use crate::lcore::Handle;
+use crate::lcore::Lcores;
 use crate::mailbox::MailboxError;
 use crate::snapshot::{SnapshotError, Store};
 
@@ -33,7 +33,7 @@ pub type Outbound = mpsc::Sender<Result<v1::StreamMessageResponse, Status>>;
 pub struct Device {
     id: u32,
     uplink: u32,
-    lcore: Handle,
+    lcores: Lcores,
     store: Arc<Store>,
     state: Mutex<State>,
     /// Something changed that is to be kept.
@@ -81,7 +81,7 @@ impl Device {
     pub async fn resume(
         id: u32,
         uplink: u32,
-        lcore: Handle,
+        lcores: Lcores,
         store: Arc<Store>,
     ) -> Result<Self, ResumeError> {
         let elections: ElectionFile = store
@@ -99,9 +99,10 @@ impl Device {
         let entries: Result<Vec<Entry>, _> = file.entries.iter().map(Entry::decode).collect();
         match entries {
             Ok(entries) => {
-                let refused = fill::install(id, uplink, &lcore, &mut state.tables, entries).await?;
+                let refused =
+                    fill::install(id, uplink, &lcores, &mut state.tables, entries).await?;
                 if let Some(why) = refused {
-                    fill::clear(id, uplink, &lcore, &mut state.tables).await?;
+                    fill::clear(id, uplink, &lcores, &mut state.tables).await?;
                     state.pipeline = Pipeline::default();
                     store.quarantine(&device_name(id), &why)?;
                 }
@@ -114,7 +115,7 @@ impl Device {
         Ok(Self {
             id,
             uplink,
-            lcore,
+            lcores,
             store,
             state: Mutex::new(state),
             changed: Notify::new(),
@@ -205,7 +206,7 @@ impl Device {
             let writer = Writer {
                 device_id: self.id,
                 uplink: self.uplink,
-                lcore: &self.lcore,
+                lcores: &self.lcores,
             };
             let outcomes = writer
                 .write(&mut state.tables, &request.updates, request.atomicity)
@@ -225,7 +226,7 @@ impl Device {
         state.pipeline.require()?;
         let mut entities = Vec::new();
         for query in queries {
-            entities.extend(query.run(&state.tables, self.id, &self.lcore).await?);
+            entities.extend(query.run(&state.tables, self.id, &self.lcores).await?);
         }
         Ok(entities)
     }
@@ -244,7 +245,7 @@ impl Device {
             permit(&state.arbitration, &request.role, request.election_id)?;
             let mut next = state.pipeline.clone();
             if next.set(request.action, request.config)? == Effect::Clear {
-                fill::clear(self.id, self.uplink, &self.lcore, &mut state.tables)
+                fill::clear(self.id, self.uplink, &self.lcores, &mut state.tables)
                     .await
                     .map_err(|error| Status::unavailable(error.to_string()))?;
             }

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::convert;
 use super::tables::Tables;
-use crate::lcore::Handle;
+use crate::lcore::Lcores;
 
 /// Entities in one message of the answer.
 pub const CHUNK: usize = 1000;
@@ -118,7 +118,7 @@ impl Query {
         &self,
         tables: &Tables,
         device_id: u32,
-        lcore: &Handle,
+        lcores: &Lcores,
     ) -> Result<Vec<v1::Entity>, Status> {
         let mut found: Vec<v1::TableEntry> = Vec::new();
         if !self.counters_only {
@@ -131,7 +131,7 @@ impl Query {
             }
         }
         if self.wants(Table::Flow) {
-            let rows = flow_rows(device_id, lcore).await?;
+            let rows = flow_rows(device_id, lcores).await?;
             match &self.what {
                 What::Tables(_) => found.extend(rows),
                 What::One(key) => {
@@ -164,12 +164,12 @@ impl Query {
     }
 }
 
-async fn flow_rows(device_id: u32, lcore: &Handle) -> Result<Vec<v1::TableEntry>, Status> {
-    let rows = lcore
+async fn flow_rows(device_id: u32, lcores: &Lcores) -> Result<Vec<v1::TableEntry>, Status> {
+    let rows = lcores
         .ask(DEADLINE, move |core| core.flow_entries(device_id))
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
-    Ok(rows.iter().map(convert::flow_row).collect())
+    Ok(rows.iter().flatten().map(convert::flow_row).collect())
 }
 
 fn refuse(error: p4runtime::DecodeError) -> Status {

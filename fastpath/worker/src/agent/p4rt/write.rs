@@ -1,4 +1,6 @@
-//! A batch of updates, from messages to the engine and back to one outcome each.
+//! A batch of updates, from messages to all engines and back to one outcome each.
+
+use std::sync::Arc;
 
 use p4runtime::batch::Refusal;
 use p4runtime::v1;
@@ -8,7 +10,8 @@ use tonic::{Code, Status};
 
 use super::convert;
 use super::tables::{Change, Overlay, Planned, Tables};
-use crate::lcore::{Core, Handle};
+use crate::lcore::{Core, Lcores};
+use crate::mailbox::MailboxError;
 
 /// Updates in one batch: its outcome has to fit the headers of one answer.
 pub const MAX_UPDATES: usize = 1000;
@@ -17,19 +20,22 @@ pub const SLICE: usize = 64;
 
 type Outcome = Result<(), Refusal>;
 
-/// A device's tables, and the engine that has them too.
+/// Steps that do not depend on one another's success; `None`: nothing to do.
+type Steps = Arc<[Option<Planned>]>;
+
+/// A device's tables, and the engines that have them too.
 #[derive(Debug)]
 pub struct Writer<'a> {
     /// P4Runtime's device id.
     pub device_id: u32,
     /// The NIC's device port towards the underlay.
     pub uplink: u32,
-    /// The engine's.
-    pub lcore: &'a Handle,
+    /// The engines'.
+    pub lcores: &'a Lcores,
 }
 
 impl Writer<'_> {
-    /// Makes the updates and says what became of each. Afterwards `tables` and the engine
+    /// Makes the updates and says what became of each. Afterwards `tables` and every engine
     /// hold the same.
     ///
     /// # Errors
@@ -48,8 +54,9 @@ impl Writer<'_> {
         }
         match Atomicity::try_from(atomicity) {
             Ok(Atomicity::ContinueOnError) => self.one_by_one(tables, updates).await,
-            // One polling thread makes the whole batch between two bursts: no
-            // packet sees half of it, and a failure takes back what was done.
+            // A polling thread makes the whole batch between two bursts: no packet
+            // sees half of it, and a failure takes back what was done. Of two flows that
+            // different threads have, one may see it before the other.
             Ok(Atomicity::RollbackOnError | Atomicity::DataplaneAtomic) => {
                 self.all_or_nothing(tables, updates).await
             }
@@ -67,34 +74,24 @@ impl Writer<'_> {
         let mut outcomes = Vec::with_capacity(updates.len());
         for slice in updates.chunks(SLICE) {
             let mut overlay = Overlay::new(tables, self.uplink);
-            let planned: Vec<_> = slice
-                .iter()
-                .map(|update| {
-                    let change = Change::decode(update)?;
-                    let planned = overlay.plan(&change)?;
-                    Ok((change, planned))
-                })
-                .collect();
-            let device = self.device_id;
-            let (planned, results) = self
-                .lcore
-                .call(move |core| {
-                    let results: Vec<_> = planned
-                        .iter()
-                        .map(|one| match one {
-                            Ok((_, planned)) => apply(core, device, planned),
-                            Err(_) => Ok(()),
-                        })
-                        .collect();
-                    (planned, results)
-                })
-                .await
-                .map_err(|error| Status::unavailable(error.to_string()))?;
-            for (planned, result) in planned.into_iter().zip(results) {
-                outcomes.push(match (planned, result) {
+            let mut changes = Vec::with_capacity(slice.len());
+            let mut steps = Vec::with_capacity(slice.len());
+            for update in slice {
+                let planned = Change::decode(update)
+                    .and_then(|change| overlay.plan(&change).map(|planned| (change, planned)));
+                let (change, step) = match planned {
+                    Ok((change, planned)) => (Ok(change), Some(planned)),
+                    Err(refusal) => (Err(refusal), None),
+                };
+                changes.push(change);
+                steps.push(step);
+            }
+            let results = self.make(steps.into()).await?;
+            for (change, result) in changes.into_iter().zip(results) {
+                outcomes.push(match (change, result) {
                     (Err(refusal), _) => Err(refusal),
                     (Ok(_), Err(error)) => Err(convert::refusal(&error)),
-                    (Ok((change, _)), Ok(())) => {
+                    (Ok(change), Ok(())) => {
                         tables.apply(change);
                         Ok(())
                     }
@@ -102,6 +99,74 @@ impl Writer<'_> {
             }
         }
         Ok(outcomes)
+    }
+
+    /// Makes what is planned, each step on its own, in all engines: a step that one of them
+    /// refuses is taken back in the others.
+    async fn make(&self, steps: Steps) -> Result<Vec<Result<(), TableError>>, Status> {
+        let device = self.device_id;
+        let for_each = Arc::clone(&steps);
+        let each = self
+            .lcores
+            .each(move |core| {
+                let results: Vec<_> = for_each
+                    .iter()
+                    .map(|step| match step {
+                        Some(step) => apply(core, device, step),
+                        None => Ok(()),
+                    })
+                    .collect();
+                // Not to be dropped by a polling thread.
+                (results, for_each)
+            })
+            .await
+            .map_err(unavailable)?;
+        let each: Vec<Vec<_>> = each.into_iter().map(|(results, _)| results).collect();
+        let agreed: Vec<Result<(), TableError>> = (0..steps.len())
+            .map(|step| {
+                let of_step = each.iter().filter_map(|results| results.get(step));
+                of_step.copied().collect()
+            })
+            .collect();
+        for (lcore, results) in each.iter().enumerate() {
+            let differ = results
+                .iter()
+                .zip(&agreed)
+                .map(|(a, b)| a.is_ok() && b.is_err());
+            let undone: Vec<_> = steps
+                .iter()
+                .zip(differ)
+                .filter_map(|(step, differs)| step.filter(|_| differs))
+                .collect();
+            self.take_back(lcore, undone).await?;
+        }
+        Ok(agreed)
+    }
+
+    /// Takes steps back that this lcore has made and another has refused.
+    async fn take_back(&self, lcore: usize, steps: Vec<Planned>) -> Result<(), Status> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        // All have the same entries and the same room, so they agree by construction.
+        let device = self.device_id;
+        tracing::error!(device, lcore, "lcores disagree about a table; taken back");
+        let stuck = self
+            .lcores
+            .one(lcore, move |core| undo(core, device, &steps))
+            .await
+            .map_err(unavailable)?;
+        stuck.map_or(Ok(()), |stuck| Err(self.stuck(&stuck)))
+    }
+
+    fn stuck(&self, stuck: &TableError) -> Status {
+        // An undo puts back what was there, into room that was there: a refusal
+        // contradicts the engine's own contract.
+        let device = self.device_id;
+        tracing::error!(%stuck, device, "a rollback was refused; restart the worker");
+        Status::data_loss(format!(
+            "a rollback was refused: {stuck}; restart the worker"
+        ))
     }
 
     async fn all_or_nothing(
@@ -124,37 +189,41 @@ impl Writer<'_> {
             }
         }
         let device = self.device_id;
-        let failure = self
-            .lcore
-            .call(move |core| {
-                for (index, step) in steps.iter().enumerate() {
+        let for_each: Arc<[Planned]> = steps.clone().into();
+        let failures = self
+            .lcores
+            .each(move |core| {
+                let mut failure = None;
+                for (index, step) in for_each.iter().enumerate() {
                     if let Err(error) = apply(core, device, step) {
-                        let stuck = undo(core, device, steps.get(..index).unwrap_or_default());
-                        return Some((index, error, stuck));
+                        let stuck = undo(core, device, for_each.get(..index).unwrap_or_default());
+                        failure = Some((index, error, stuck));
+                        break;
                     }
                 }
-                None
+                // Not to be dropped by a polling thread.
+                (failure, for_each)
             })
             .await
-            .map_err(|error| Status::unavailable(error.to_string()))?;
-        match failure {
-            None => {
-                changes.into_iter().for_each(|change| tables.apply(change));
-                Ok(vec![Ok(()); updates.len()])
-            }
-            Some((index, error, None)) => {
-                Ok(rolled_back(updates.len(), index, convert::refusal(&error)))
-            }
-            Some((_, _, Some(stuck))) => {
-                // An undo puts back what was there, into room that was there: a
-                // refusal contradicts the engine's own contract.
-                tracing::error!(%stuck, device, "a rollback was refused; restart the worker");
-                Err(Status::data_loss(format!(
-                    "a rollback was refused: {stuck}; restart the worker"
-                )))
+            .map_err(unavailable)?;
+        let failures: Vec<_> = failures.into_iter().map(|(failure, _)| failure).collect();
+        let Some((index, error, _)) = failures.iter().flatten().next().copied() else {
+            changes.into_iter().for_each(|change| tables.apply(change));
+            return Ok(vec![Ok(()); updates.len()]);
+        };
+        for (lcore, failure) in failures.iter().enumerate() {
+            match failure {
+                None => self.take_back(lcore, steps.clone()).await?,
+                Some((_, _, None)) => {}
+                Some((_, _, Some(stuck))) => return Err(self.stuck(stuck)),
             }
         }
+        Ok(rolled_back(updates.len(), index, convert::refusal(&error)))
     }
+}
+
+fn unavailable(error: MailboxError) -> Status {
+    Status::unavailable(error.to_string())
 }
 
 fn apply(core: &mut Core, device: u32, planned: &Planned) -> Result<(), TableError> {

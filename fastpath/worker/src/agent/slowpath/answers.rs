@@ -11,7 +11,7 @@ use penstock_slowpath_api::encode::bytes;
 use penstock_slowpath_api::v1;
 use tonic::Status;
 
-use crate::lcore::{FlowFilter, FlowRow, Handle};
+use crate::lcore::{Drops, FlowFilter, FlowRow, Lcores};
 
 /// What a question may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const MOST_FLOWS: u32 = 65_536;
 const DROPS: u32 = 1000;
 
 pub(super) async fn flows(
-    lcore: &Handle,
+    lcores: &Lcores,
     request: v1::ListFlowsRequest,
 ) -> Result<Vec<v1::Flow>, Status> {
     let v1::ListFlowsRequest { port_id, limit } = request;
@@ -40,11 +40,12 @@ pub(super) async fn flows(
         port: (port_id != 0).then_some(port_id),
         limit: limit as usize,
     };
-    let rows = lcore
+    let rows = lcores
         .ask(DEADLINE, move |core| core.flows(filter))
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
-    Ok(rows.into_iter().map(flow).collect())
+    let rows = rows.into_iter().flatten().take(filter.limit);
+    Ok(rows.map(flow).collect())
 }
 
 fn flow(row: FlowRow) -> v1::Flow {
@@ -65,17 +66,19 @@ fn flow(row: FlowRow) -> v1::Flow {
 }
 
 pub(super) async fn drops(
-    lcore: &Handle,
+    lcores: &Lcores,
     ruleset: Option<&Ruleset>,
     request: v1::ListDropsRequest,
 ) -> Result<v1::ListDropsResponse, Status> {
     let v1::ListDropsRequest { port_id, limit } = request;
     let port = (port_id != 0).then_some(port_id);
     let limit = if limit == 0 { DROPS } else { limit } as usize;
-    let drops = lcore
+    let drops = lcores
         .ask(DEADLINE, move |core| core.drops(port, limit))
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
+    let drops = Drops::merge(drops, limit)
+        .ok_or_else(|| Status::internal("the worker has no forwarding thread"))?;
     let counters = drops.counters.iter().filter(|(_, packets)| *packets > 0);
     Ok(v1::ListDropsResponse {
         counters: counters

@@ -13,7 +13,7 @@ use penstock_slowpath_api::{encode, v1};
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
 
-use crate::lcore::Handle;
+use crate::lcore::Lcores;
 use crate::mailbox::MailboxError;
 use crate::policy::{self, UpdateError};
 use crate::ports::{Attachments, State as PortState};
@@ -37,7 +37,7 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct Node {
     facts: Facts,
-    lcore: Handle,
+    lcores: Lcores,
     store: Arc<Store>,
     state: Mutex<Attachments>,
     /// Written under the lock of `state` only.
@@ -99,14 +99,14 @@ impl Node {
     /// The data directory or the polling thread fail.
     pub async fn resume(
         facts: Facts,
-        lcore: Handle,
+        lcores: Lcores,
         store: Arc<Store>,
         attachments: Attachments,
         recovery: Duration,
     ) -> Result<Self, ResumeError> {
         let node = Self {
             facts,
-            lcore,
+            lcores,
             store,
             state: Mutex::new(attachments),
             ruleset: StdMutex::new(None),
@@ -126,8 +126,8 @@ impl Node {
                 );
                 let mut attachments = node.state.lock().await;
                 node.enforce(Arc::new(ruleset)).await?;
-                node.lcore
-                    .call(move |core| {
+                node.lcores
+                    .each(move |core| {
                         // An hour at most: it fits.
                         let until = core.clock.now() + recovery.as_nanos() as u64;
                         core.engine.recover_until(until);
@@ -140,10 +140,10 @@ impl Node {
         Ok(node)
     }
 
-    /// Towards the polling thread.
+    /// Towards the polling threads.
     #[must_use]
-    pub fn lcore(&self) -> &Handle {
-        &self.lcore
+    pub fn lcores(&self) -> &Lcores {
+        &self.lcores
     }
 
     /// The policy in force.
@@ -306,9 +306,9 @@ impl Node {
     }
 
     async fn enforce(&self, ruleset: Arc<Ruleset>) -> Result<(), MailboxError> {
-        let for_lcore = Arc::clone(&ruleset);
-        self.lcore
-            .call(move |core| core.set_policy(for_lcore))
+        let for_each = Arc::clone(&ruleset);
+        self.lcores
+            .each(move |core| core.set_policy(for_each))
             .await?;
         *self.ruleset.lock().unwrap_or_else(PoisonError::into_inner) = Some(ruleset);
         Ok(())

@@ -1,13 +1,15 @@
 //! All entries of a device at once: into the engine after a restart, out of it before
 //! another pipeline.
 
+use std::sync::Arc;
+
 use p4runtime::pipeline::Entry;
 use penstock_engine::nic::{self, Op, TableError};
 
 use crate::agent::p4rt::convert::{self, Home};
 use crate::agent::p4rt::tables::{Change, Tables};
 use crate::agent::p4rt::write::SLICE;
-use crate::lcore::Handle;
+use crate::lcore::Lcores;
 use crate::mailbox::MailboxError;
 
 /// Writes entries, next hops first; says why if one is refused. Then some are in the
@@ -15,7 +17,7 @@ use crate::mailbox::MailboxError;
 pub(super) async fn install(
     device: u32,
     uplink: u32,
-    lcore: &Handle,
+    lcores: &Lcores,
     tables: &mut Tables,
     entries: Vec<Entry>,
 ) -> Result<Option<String>, MailboxError> {
@@ -29,7 +31,7 @@ pub(super) async fn install(
         tables.apply(Change::Insert(entry));
     }
     converted.reverse();
-    let refused = run(device, lcore, converted, Op::Insert).await?;
+    let refused = run(device, lcores, converted, Op::Insert).await?;
     Ok(refused.first().map(TableError::to_string))
 }
 
@@ -37,7 +39,7 @@ pub(super) async fn install(
 pub(super) async fn clear(
     device: u32,
     uplink: u32,
-    lcore: &Handle,
+    lcores: &Lcores,
     tables: &mut Tables,
 ) -> Result<(), MailboxError> {
     let converted = tables.iter().map(|entry| convert::entry(entry, uplink));
@@ -46,7 +48,7 @@ pub(super) async fn clear(
         Ok(Home::Agent) | Err(_) => None,
     });
     let entries = entries.collect();
-    for refused in run(device, lcore, entries, Op::Delete).await? {
+    for refused in run(device, lcores, entries, Op::Delete).await? {
         // After an installation that failed halfway, some were never there.
         if !matches!(refused, TableError::Missing(_)) {
             tracing::error!(device, %refused, "an entry could not be removed");
@@ -56,26 +58,28 @@ pub(super) async fn clear(
     Ok(())
 }
 
-/// Makes one kind of update for all entries, some at a time between bursts; returns the
-/// refusals.
+/// Makes one kind of update for all entries in all engines, some at a time between bursts;
+/// returns the refusals of each.
 async fn run(
     device: u32,
-    lcore: &Handle,
+    lcores: &Lcores,
     entries: Vec<nic::Entry>,
     op: Op,
 ) -> Result<Vec<TableError>, MailboxError> {
     let mut all = Vec::new();
     for slice in entries.chunks(SLICE) {
-        let slice = slice.to_vec();
-        // The slice comes back with the answer, to be dropped here.
-        let (refused, _slice) = lcore
-            .call(move |core| {
-                let updates = slice.iter().map(|entry| nic::Update { op, entry: *entry });
+        let for_each: Arc<[nic::Entry]> = slice.into();
+        let refused = lcores
+            .each(move |core| {
+                let updates = for_each
+                    .iter()
+                    .map(|entry| nic::Update { op, entry: *entry });
                 let refused = updates.filter_map(|update| core.engine.write(device, &update).err());
-                (refused.collect::<Vec<_>>(), slice)
+                // The slice comes back with the answer, to be dropped here.
+                (refused.collect::<Vec<_>>(), for_each)
             })
             .await?;
-        all.extend(refused);
+        all.extend(refused.into_iter().flat_map(|(refused, _)| refused));
     }
     Ok(all)
 }
