@@ -2,7 +2,8 @@
 //!
 //! [`model::Policy`] is what the controller sends; [`Ruleset`] is the same,
 //! compiled for lookup. The worker's slow path and `explain` call the same
-//! [`Ruleset::judge`].
+//! [`Ruleset::judge`]. [`closing`](fn@closing) finds what a change from one to the next
+//! may close.
 //!
 //! # Meaning
 //!
@@ -19,6 +20,7 @@
 
 extern crate alloc;
 
+mod closing;
 mod error;
 mod explain;
 mod peers;
@@ -29,6 +31,7 @@ mod service;
 
 pub mod model;
 
+pub use closing::{Region, closing};
 pub use error::CompileError;
 pub use explain::{Explanation, NearMiss};
 pub use query::{Decision, Judgement, Query, RuleId};

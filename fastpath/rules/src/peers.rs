@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use penstock_flow::{Addr, Prefix};
 
 /// What the prefixes of one address family lead to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Prefixes<T> {
     /// Where the innermost prefix changes: (first address, node), ascending.
     edges: Vec<(u128, Option<usize>)>,
@@ -16,14 +16,16 @@ pub(crate) struct Prefixes<T> {
 
 #[derive(Clone, Debug)]
 struct Node<T> {
+    prefix: Prefix,
     parent: Option<usize>,
     entries: Vec<Entry<T>>,
 }
 
+/// What one prefix with its holes leads to.
 #[derive(Clone, Debug)]
-struct Entry<T> {
-    holes: Holes,
-    value: T,
+pub(crate) struct Entry<T> {
+    pub(crate) holes: Holes,
+    pub(crate) value: T,
 }
 
 impl<T> Prefixes<T> {
@@ -51,6 +53,7 @@ impl<T> Prefixes<T> {
             set.close(&mut around, Some(first));
             let node = set.nodes.len();
             set.nodes.push(Node {
+                prefix,
                 parent: around.last().map(|(_, n)| *n),
                 entries: Vec::from([entry]),
             });
@@ -63,6 +66,32 @@ impl<T> Prefixes<T> {
 
     /// Every value whose prefix holds `addr` outside its holes, innermost first.
     pub(crate) fn around(&self, addr: Addr) -> impl Iterator<Item = &T> {
+        self.nodes_around(addr)
+            .flat_map(|n| &n.entries)
+            .filter(move |e| !e.holes.contain(addr))
+            .map(|e| &e.value)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Everything there is.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Prefix, &Entry<T>)> {
+        self.nodes
+            .iter()
+            .flat_map(|n| n.entries.iter().map(|e| (n.prefix, e)))
+    }
+
+    /// The entries whose prefix holds all of `prefix`, their holes aside.
+    pub(crate) fn enclosing(&self, prefix: Prefix) -> impl Iterator<Item = &Entry<T>> {
+        self.nodes_around(prefix.addr())
+            .filter(move |n| n.prefix.len() <= prefix.len())
+            .flat_map(|n| &n.entries)
+    }
+
+    /// Innermost first.
+    fn nodes_around(&self, addr: Addr) -> impl Iterator<Item = &Node<T>> {
         let after = self.edges.partition_point(|(first, _)| *first <= addr.0);
         let innermost = after
             .checked_sub(1)
@@ -70,9 +99,6 @@ impl<T> Prefixes<T> {
             .and_then(|(_, node)| *node);
         let node = |i: usize| self.nodes.get(i);
         core::iter::successors(innermost.and_then(node), move |n| n.parent.and_then(node))
-            .flat_map(|n| &n.entries)
-            .filter(move |e| !e.holes.contain(addr))
-            .map(|e| &e.value)
     }
 
     /// Ends the prefixes around that end before `next`.
@@ -129,6 +155,64 @@ impl Holes {
             .and_then(|i| self.0.get(i))
             .is_some_and(|(_, last)| addr.0 <= *last)
     }
+
+    /// What of `prefix` lies in these holes and not in `others`: ascending ranges.
+    pub(crate) fn beyond(&self, others: &Self, prefix: Prefix) -> Vec<(u128, u128)> {
+        let mut out = Vec::new();
+        for &(first, end) in &self.0 {
+            let (mut first, end) = (first.max(prefix.addr().0), end.min(last(prefix)));
+            for &(other_first, other_end) in &others.0 {
+                if other_end < first {
+                    continue;
+                }
+                if other_first > end || first > end {
+                    break;
+                }
+                if first < other_first {
+                    out.push((first, other_first - 1));
+                }
+                // Past the last address there is nothing.
+                let Some(after) = other_end.checked_add(1) else {
+                    return out;
+                };
+                first = after;
+            }
+            if first <= end {
+                out.push((first, end));
+            }
+        }
+        out
+    }
+}
+
+/// The fewest prefixes that make up a range.
+pub(crate) fn prefixes((mut first, end): (u128, u128)) -> Vec<Prefix> {
+    let mut out = Vec::new();
+    while first <= end {
+        // As many host bits as `first` is aligned to and the range has room for.
+        let mut bits = first.trailing_zeros();
+        let room = end - first;
+        while bits > 0 && low_bits(bits) > room {
+            bits -= 1;
+        }
+        out.extend(
+            u8::try_from(128 - bits)
+                .ok()
+                .and_then(|len| Prefix::new(Addr(first), len)),
+        );
+        let Some(next) = first
+            .checked_add(low_bits(bits))
+            .and_then(|last| last.checked_add(1))
+        else {
+            break;
+        };
+        first = next;
+    }
+    out
+}
+
+fn low_bits(bits: u32) -> u128 {
+    u128::MAX.checked_shr(128 - bits).unwrap_or(0)
 }
 
 /// A prefix's last address.

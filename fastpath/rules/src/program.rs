@@ -12,13 +12,13 @@ use crate::query::RuleId;
 use crate::service::{Service, lower};
 
 /// The allow-list of a selected direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
-    everyone: Arc<Service>,
+    pub(crate) everyone: Arc<Service>,
     /// By group, ascending.
-    groups: Vec<(GroupId, Arc<Service>)>,
-    v4: Prefixes<Arc<Service>>,
-    v6: Prefixes<Arc<Service>>,
+    pub(crate) groups: Vec<(GroupId, Arc<Service>)>,
+    pub(crate) v4: Prefixes<Arc<Service>>,
+    pub(crate) v6: Prefixes<Arc<Service>>,
 }
 
 /// Services that were built already, by the rules they flatten.
@@ -72,19 +72,38 @@ impl Program {
         proto: u8,
         dport: u16,
     ) -> Option<RuleId> {
-        let mut found = self.everyone.find(proto, dport);
-        for group in groups {
-            if let Ok(i) = self.groups.binary_search_by_key(group, |(g, _)| *g)
-                && let Some((_, service)) = self.groups.get(i)
-            {
-                found = lower(found, service.find(proto, dport));
-            }
-        }
-        let prefixes = if peer.is_v4() { &self.v4 } else { &self.v6 };
-        for service in prefixes.around(peer) {
+        let mut found = None;
+        for service in self.at(peer, groups) {
             found = lower(found, service.find(proto, dport));
         }
         found
+    }
+
+    /// What a peer of these groups is allowed, taken together.
+    pub(crate) fn at(&self, peer: Addr, groups: &[GroupId]) -> impl Iterator<Item = &Service> {
+        core::iter::once(&self.everyone)
+            .chain(groups.iter().filter_map(|group| self.group(*group)))
+            .chain(self.family(peer.is_v4()).around(peer))
+            .map(|service| &**service)
+    }
+
+    /// Whether there is no rule in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.everyone.is_empty()
+            && self.groups.is_empty()
+            && self.v4.is_empty()
+            && self.v6.is_empty()
+    }
+
+    /// What members of a group are allowed as such.
+    pub(crate) fn group(&self, group: GroupId) -> Option<&Arc<Service>> {
+        let i = self.groups.binary_search_by_key(&group, |(g, _)| *g).ok()?;
+        self.groups.get(i).map(|(_, service)| service)
+    }
+
+    /// The prefixes of one family.
+    pub(crate) const fn family(&self, is_v4: bool) -> &Prefixes<Arc<Service>> {
+        if is_v4 { &self.v4 } else { &self.v6 }
     }
 }
 

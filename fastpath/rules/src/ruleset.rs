@@ -17,7 +17,7 @@ use crate::program::{Program, Services};
 use crate::query::{Decision, Judgement, Query, RuleId};
 use crate::service;
 
-type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
+pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
 /// A policy, compiled for lookup. Its memory is linear in the policy, times
 /// the number of different sets of groups that ports have.
@@ -31,18 +31,38 @@ pub struct Ruleset {
     gateways: Map<(Vni, Addr), SubnetId>,
 }
 
+/// A port, compiled.
 #[derive(Clone, Debug)]
-struct Compiled {
-    vni: Vni,
-    ingress: Side,
-    egress: Side,
+pub(crate) struct Compiled {
+    pub(crate) vni: Vni,
+    pub(crate) ingress: Side,
+    pub(crate) egress: Side,
 }
 
 /// One direction of a port.
 #[derive(Clone, Debug)]
-enum Side {
+pub(crate) enum Side {
     Selected(Arc<Program>),
     Default { allow: bool },
+}
+
+impl Compiled {
+    pub(crate) const fn side(&self, direction: Direction) -> &Side {
+        match direction {
+            Direction::Ingress => &self.ingress,
+            Direction::Egress => &self.egress,
+        }
+    }
+}
+
+impl Side {
+    /// Whether it lets no one pass.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Selected(program) => program.is_empty(),
+            Self::Default { allow } => !allow,
+        }
+    }
 }
 
 impl Ruleset {
@@ -93,11 +113,7 @@ impl Ruleset {
                 decision: Decision::NoPort,
             };
         };
-        let side = match query.direction {
-            Direction::Ingress => &port.ingress,
-            Direction::Egress => &port.egress,
-        };
-        match side {
+        match port.side(query.direction) {
             Side::Default { allow } => Judgement {
                 allow: *allow,
                 decision: Decision::VpcDefault,
@@ -166,6 +182,11 @@ impl Ruleset {
     #[must_use]
     pub fn rule_name(&self, id: RuleId) -> &str {
         self.rule(id).map_or("", |rule| &rule.name)
+    }
+
+    /// The ports of this node.
+    pub(crate) const fn ports(&self) -> &Map<PortId, Compiled> {
+        &self.ports
     }
 
     /// The groups that an address is a member of, ascending.

@@ -46,16 +46,53 @@ impl Service {
 
     /// The lowest rule for this protocol and port.
     pub(crate) fn find(&self, proto: u8, dport: u16) -> Option<RuleId> {
-        let special = self
+        let special = self.steps(proto).and_then(|steps| {
+            let after = steps.partition_point(|(first, _)| *first <= dport);
+            steps.get(after.checked_sub(1)?)?.1
+        });
+        lower(self.any, special)
+    }
+
+    /// Whether some rule matches everything.
+    pub(crate) const fn allows_all(&self) -> bool {
+        self.any.is_some()
+    }
+
+    /// Whether there is no rule in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.any.is_none() && self.protocols.is_empty()
+    }
+
+    /// The protocols of which something is allowed by this one and by none of
+    /// `others`; `None`: of any.
+    pub(crate) fn lost(&self, others: &[&Self]) -> Vec<Option<u8>> {
+        if others.iter().any(|other| other.any.is_some()) {
+            return Vec::new();
+        }
+        if self.any.is_some() {
+            return Vec::from([None]);
+        }
+        // Nothing changes between one step and the next of all of them.
+        let is_lost = |p: u8| {
+            core::iter::once(self)
+                .chain(others.iter().copied())
+                .filter_map(|service| service.steps(p))
+                .flatten()
+                .any(|&(dport, _)| {
+                    self.find(p, dport).is_some()
+                        && others.iter().all(|other| other.find(p, dport).is_none())
+                })
+        };
+        let protocols = self.protocols.iter().map(|(p, _)| *p);
+        protocols.filter(|p| is_lost(*p)).map(Some).collect()
+    }
+
+    fn steps(&self, proto: u8) -> Option<&Steps> {
+        let i = self
             .protocols
             .binary_search_by_key(&proto, |(p, _)| *p)
-            .ok()
-            .and_then(|i| {
-                let (_, steps) = self.protocols.get(i)?;
-                let after = steps.partition_point(|(first, _)| *first <= dport);
-                steps.get(after.checked_sub(1)?)?.1
-            });
-        lower(self.any, special)
+            .ok()?;
+        self.protocols.get(i).map(|(_, steps)| steps)
     }
 }
 

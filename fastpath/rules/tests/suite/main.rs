@@ -1,0 +1,5 @@
+//! Tests of the public interface.
+
+mod closing;
+mod generate;
+mod judge;
