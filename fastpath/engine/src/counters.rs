@@ -76,6 +76,8 @@ pub struct Connections {
     pub opened: u64,
     /// Of these, taken up in their midst after a restart.
     pub adopted: u64,
+    /// Taken up from another engine, ever; not among those opened.
+    pub imported: u64,
     /// Ended by their own protocol or by silence.
     pub expired: u64,
     /// Made room for others, being half-open or closed.
@@ -109,6 +111,7 @@ impl Connections {
             live,
             opened,
             adopted,
+            imported,
             expired,
             evicted,
             revoked,
@@ -118,6 +121,7 @@ impl Connections {
         self.live += live;
         self.opened += opened;
         self.adopted += adopted;
+        self.imported += imported;
         self.expired += expired;
         self.evicted += evicted;
         self.revoked += revoked;

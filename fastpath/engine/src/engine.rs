@@ -1,6 +1,7 @@
 //! One lcore's datapath.
 
 mod arrival;
+mod carry;
 mod commit;
 mod control;
 mod first;

@@ -50,7 +50,9 @@ impl Name {
         bytes: [0; Self::MAX],
     };
 
-    pub(crate) fn new(name: &str) -> Self {
+    /// From a whole name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
         let mut from = name.len().saturating_sub(Self::MAX);
         while !name.is_char_boundary(from) {
             from += 1;

@@ -13,6 +13,7 @@
 //! Everything else reaches the thread as a job in its [`mailbox`](crate::mailbox), and
 //! what a job replaces goes back with its answer, to be dropped elsewhere.
 
+mod carry;
 mod clock;
 mod forward;
 mod group;
@@ -29,6 +30,7 @@ use dpdk::Mempool;
 use penstock_engine::{Engine, Outbox, Retired};
 use penstock_rules::Ruleset;
 
+pub use carry::{Imported, SLOTS};
 pub use clock::Clock;
 pub use group::Lcores;
 pub use handover::{HandedOver, Peers};
@@ -64,6 +66,7 @@ pub struct Core {
     wire: Wire,
     /// Policies that nothing refers to any more, to be dropped elsewhere.
     retired: rtrb::Producer<Retired>,
+    paused: bool,
     stop: bool,
 }
 
@@ -92,6 +95,7 @@ impl Core {
             pool,
             wire: Wire::new(max_device_ports),
             retired,
+            paused: false,
             stop: false,
         };
         (core, attic)
@@ -142,6 +146,17 @@ impl Core {
         self.wire.lost
     }
 
+    /// From now on no frame is received and no timer runs, until [`go_on`](Self::go_on);
+    /// jobs are done. What arrives waits in the devices' queues.
+    pub fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    pub fn go_on(&mut self) {
+        self.paused = false;
+    }
+
     /// Ends [`run`] after this job.
     pub fn stop(&mut self) {
         self.stop = true;
@@ -154,10 +169,12 @@ pub fn run(mut core: Core, mut mailbox: Receiver<Core>) -> Core {
     let mut next_tick = 0;
     while !core.stop {
         let jobs = mailbox.run(&mut core, JOBS);
-        let frames = core.poll();
+        let frames = if core.paused { 0 } else { core.poll() };
         let now = core.clock.now();
         if now >= next_tick {
-            core.tick(now);
+            if !core.paused {
+                core.tick(now);
+            }
             next_tick = now + TICK;
             core.stop |= mailbox.is_orphaned();
         }

@@ -5,6 +5,7 @@
 //! * [`agent`]: what the controller talks to;
 //! * [`policy`]: from messages to the model that the engine judges by;
 //! * [`ports`]: which host interface is which device port;
+//! * [`flows`]: connections on their way to another worker, or to this one's next life;
 //! * [`lcore`]: the polling thread, and [`mailbox`], how it is reached;
 //! * [`snapshot`]: what survives a restart;
 //! * [`metrics`]: numbers for a monitoring system.
@@ -12,6 +13,7 @@
 
 pub mod agent;
 pub mod config;
+pub mod flows;
 pub mod lcore;
 pub mod mailbox;
 pub mod metrics;

@@ -213,6 +213,8 @@ fn connections(text: &mut Text, numbers: &Numbers) {
     );
     for (event, count) in [
         ("opened", c.opened),
+        ("adopted", c.adopted),
+        ("imported", c.imported),
         ("expired", c.expired),
         ("evicted", c.evicted),
         ("revoked", c.revoked),

@@ -1,5 +1,5 @@
 //! What survives a restart: the last accepted policy, each NIC's controller
-//! tables, and the highest election ids seen.
+//! tables, the highest election ids seen, and, over a stop in good order, connections.
 //!
 //! Each is one file in the data directory: magic, format version, length and CRC
 //! before a prost-encoded message. A file is replaced whole (write aside, fsync,
@@ -8,7 +8,7 @@
 //! starts closed.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
@@ -17,6 +17,8 @@ const MAGIC: &[u8; 8] = b"PENSTOCK";
 /// Of the layout and of the messages in it.
 const VERSION: u32 = 1;
 const HEADER: usize = 8 + 4 + 8 + 4;
+/// Bytes of a file; a larger one is not read, nor written.
+const MOST: u64 = 1 << 30;
 
 /// A data directory, held by this process alone.
 #[derive(Debug)]
@@ -44,6 +46,14 @@ pub enum SnapshotError {
     Locked {
         /// The directory.
         path: PathBuf,
+    },
+    /// There is too much of it.
+    #[error("{path} would have {bytes} bytes; at most {MOST} are kept")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What it would have.
+        bytes: u64,
     },
     /// The file is not what was written.
     #[error("{path} is damaged ({what})")]
@@ -104,13 +114,64 @@ impl Store {
                 source,
             }
         };
+        let bytes = encode(message);
+        if bytes.len() as u64 > MOST {
+            let bytes = bytes.len() as u64;
+            return Err(SnapshotError::TooLarge { path, bytes });
+        }
         let mut file = File::create(&aside).map_err(error("creating"))?;
-        file.write_all(&encode(message)).map_err(error("writing"))?;
+        file.write_all(&bytes).map_err(error("writing"))?;
         file.sync_all().map_err(error("syncing"))?;
         fs::rename(&aside, &path).map_err(error("replacing"))?;
+        self.sync(path)
+    }
+
+    /// Makes the directory's entries, of which one is new or gone, durable.
+    fn sync(&self, path: PathBuf) -> Result<(), SnapshotError> {
         File::open(&self.dir)
             .and_then(|dir| dir.sync_all())
-            .map_err(error("syncing the directory of"))
+            .map_err(|source| SnapshotError::Io {
+                operation: "syncing the directory of",
+                path,
+                source,
+            })
+    }
+
+    /// What is kept as `name`, for the last time: it is gone when this returns; a damaged
+    /// file is moved aside.
+    ///
+    /// # Errors
+    /// The file is unreadable, or damaged, or cannot be removed.
+    pub fn take<M: Message + Default>(&self, name: &str) -> Result<Option<M>, SnapshotError> {
+        match self.load(name) {
+            Ok(None) => Ok(None),
+            Ok(content) => {
+                self.discard(name)?;
+                Ok(content)
+            }
+            Err(SnapshotError::Damaged { path, what }) => {
+                self.quarantine(name, &what)?;
+                Err(SnapshotError::Damaged { path, what })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what is kept as `name`, if anything is.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn discard(&self, name: &str) -> Result<(), SnapshotError> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Ok(()) => self.sync(path),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(SnapshotError::Io {
+                operation: "removing",
+                path,
+                source,
+            }),
+        }
     }
 
     /// What is kept as `name`; `None` if nothing is.
@@ -119,7 +180,7 @@ impl Store {
     /// The file is unreadable, or damaged.
     pub fn load<M: Message + Default>(&self, name: &str) -> Result<Option<M>, SnapshotError> {
         let path = self.path(name);
-        let bytes = match fs::read(&path) {
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => {
@@ -130,6 +191,10 @@ impl Store {
                 });
             }
         };
+        if bytes.len() as u64 > MOST {
+            let what = format!("it has over {MOST} bytes");
+            return Err(SnapshotError::Damaged { path, what });
+        }
         decode(&bytes)
             .map(Some)
             .map_err(|what| SnapshotError::Damaged { path, what })
@@ -179,7 +244,16 @@ impl Store {
     }
 }
 
-fn encode(message: &impl Message) -> Vec<u8> {
+/// The file's bytes, up to one more than it may have.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// All bytes of a file with this message.
+#[must_use]
+pub fn encode(message: &impl Message) -> Vec<u8> {
     let body = message.encode_to_vec();
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend_from_slice(MAGIC);
@@ -190,7 +264,11 @@ fn encode(message: &impl Message) -> Vec<u8> {
     bytes
 }
 
-fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, String> {
+/// A file's message, from all its bytes.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, String> {
     let (magic, rest) = bytes.split_first_chunk::<8>().ok_or("cut short")?;
     let (version, rest) = rest.split_first_chunk::<4>().ok_or("cut short")?;
     let (len, rest) = rest.split_first_chunk::<8>().ok_or("cut short")?;

@@ -24,6 +24,7 @@ use crate::agent::slowpath::node::PortsFile;
 use crate::agent::slowpath::{self, Facts, Node};
 use crate::agent::transport;
 use crate::config::{Config, Nic};
+use crate::lcore::Core;
 use crate::metrics;
 use crate::ports::{Attached, Attachments, Numbers, Source};
 use crate::snapshot::Store;
@@ -52,6 +53,9 @@ impl Worker {
         let door = transport::door(config)?;
         let store = Arc::new(Store::open(&config.data_dir)?);
         let lcores = parts.lcores.clone();
+        // Until all is as it was: a packet that came before its connection would open
+        // another, or be dropped. It waits in its device's queue.
+        lcores.each(Core::pause).await?;
         let numbers = Numbers::resume(DEVICE_PORTS, PortsFile::load(&store)?);
         let mut attachments = Attachments::new(
             Arc::clone(&parts.backend),
@@ -90,13 +94,14 @@ impl Worker {
         let node = Arc::new(
             Node::resume(
                 facts,
-                lcores,
+                lcores.clone(),
                 Arc::clone(&store),
                 attachments,
                 config.recovery,
             )
             .await?,
         );
+        lcores.each(Core::go_on).await?;
 
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
             format!("listen = {}: choose another address or port", config.listen)
@@ -186,8 +191,8 @@ impl Worker {
         }
     }
 
-    /// Stops serving, keeps what is to be kept, detaches all ports and ends the
-    /// forwarding threads.
+    /// Stops serving, then forwarding; keeps what is to be kept, connections included,
+    /// detaches all ports and ends the forwarding threads.
     ///
     /// # Errors
     /// A forwarding thread had panicked.
@@ -198,6 +203,7 @@ impl Worker {
                 tracing::warn!(%error, "while stopping");
             }
         }
+        self.node.keep_connections().await;
         self.node.close().await;
         self.parts.lcores.stop().await;
         tokio::task::spawn_blocking(self.parts.join).await?

@@ -1,6 +1,6 @@
 //! Writing down what a packet has done to its connections.
 
-use penstock_flow::conntrack::{Handle, Tracker};
+use penstock_flow::conntrack::{Handle, TableFull, Tracker};
 use penstock_flow::{DropReason, Key, Orientation};
 use penstock_rules::model::PortId;
 
@@ -155,17 +155,29 @@ impl Engine {
     ) -> Result<Handle, DropReason> {
         connection.slow.add(arrival.bytes);
         let decision = connection.decision;
-        let timeout = connection.tracker.timeout(&self.config.timeouts);
-        let deadline = arrival.now.saturating_add(timeout);
         self.make_room(arrival.now, key.port(), kept)?;
         let handle = self
-            .connections
-            .insert(key, original, deadline, connection)
+            .enter(key, original, connection)
             .map_err(|_| DropReason::TableFull)?;
-        self.count_in(key.port());
         self.counters.connections.opened += 1;
-        self.counters.connections.live += 1;
         self.policies.count(decision);
+        Ok(handle)
+    }
+
+    /// Puts a connection into the table, where it is not yet.
+    pub(super) fn enter(
+        &mut self,
+        key: Key,
+        original: Orientation,
+        connection: Connection,
+    ) -> Result<Handle, TableFull> {
+        let timeout = connection.tracker.timeout(&self.config.timeouts);
+        let deadline = connection.last_seen.saturating_add(timeout);
+        let handle = self
+            .connections
+            .insert(key, original, deadline, connection)?;
+        self.count_in(key.port());
+        self.counters.connections.live += 1;
         Ok(handle)
     }
 }

@@ -212,7 +212,7 @@ impl Engine {
 
 /// What the NIC has carried for a connection, and when it has last had a
 /// packet at all.
-fn nic_activity(nics: &[Nic], connection: &Connection) -> (Traffic, u64) {
+pub(super) fn nic_activity(nics: &[Nic], connection: &Connection) -> (Traffic, u64) {
     let mut carried = connection.nic_before;
     let mut last = connection.last_seen;
     if let Some(nic) = nics.get(connection.nic) {

@@ -17,7 +17,39 @@ use penstock_rules::model::PortId;
 use super::Engine;
 use crate::connections::{ConnectionEntry, Role};
 
+/// What a port lacks for one more connection.
+enum Lack {
+    Nothing,
+    /// It has as many as a single port may have.
+    Own,
+    /// It is beyond its share, and so are others who have all the rest.
+    Common,
+    /// The table is full.
+    Table,
+}
+
 impl Engine {
+    fn lack(&self, port: PortId) -> Lack {
+        let has = self.ports.get(&port).map_or(0, |state| state.connections);
+        if has >= self.config.max_connections_per_port {
+            return Lack::Own;
+        }
+        let (share, kept_back) = self.shares();
+        let common = self.connections.capacity().saturating_sub(kept_back);
+        if has >= share && self.beyond_shares >= common {
+            return Lack::Common;
+        }
+        if self.connections.is_full() {
+            return Lack::Table;
+        }
+        Lack::Nothing
+    }
+
+    /// Whether `port` may have one more connection as things are.
+    pub(super) fn has_room(&self, port: PortId) -> bool {
+        matches!(self.lack(port), Lack::Nothing)
+    }
+
     /// Sees to it that `port` may have one more connection, without touching
     /// those of `kept`.
     pub(super) fn make_room(
@@ -26,29 +58,25 @@ impl Engine {
         port: PortId,
         kept: &[Option<Handle>; 2],
     ) -> Result<(), DropReason> {
-        let has = self.ports.get(&port).map_or(0, |state| state.connections);
-        if has >= self.config.max_connections_per_port {
-            return self.evict(now, kept, |_, entry| match entry.key().port() == port {
+        match self.lack(port) {
+            Lack::Nothing => Ok(()),
+            Lack::Own => self.evict(now, kept, |_, entry| match entry.key().port() == port {
                 false => Role::Bystander,
                 true if entry.value.ingress => Role::Candidate,
                 true => Role::Spared,
-            });
-        }
-        let (share, kept_back) = self.shares();
-        let common = self.connections.capacity().saturating_sub(kept_back);
-        if has >= share && self.beyond_shares >= common {
-            return self.evict(now, kept, |engine, entry| {
-                match engine.ports.get(&entry.key().port()) {
-                    Some(owner) if owner.connections > share => Role::Candidate,
-                    _ => Role::Bystander,
-                }
-            });
-        }
-        if self.connections.is_full() {
+            }),
+            Lack::Common => {
+                let (share, _) = self.shares();
+                self.evict(now, kept, |engine, entry| {
+                    match engine.ports.get(&entry.key().port()) {
+                        Some(owner) if owner.connections > share => Role::Candidate,
+                        _ => Role::Bystander,
+                    }
+                })
+            }
             // Of a port that is gone, or of before there were so many.
-            return self.evict(now, kept, |_, _| Role::Candidate);
+            Lack::Table => self.evict(now, kept, |_, _| Role::Candidate),
         }
-        Ok(())
     }
 
     /// `port` has one more connection.

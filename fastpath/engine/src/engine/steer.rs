@@ -61,6 +61,12 @@ impl Engine {
         hash::shard(self.hash.flow(0, flow), self.config.shard.count)
     }
 
+    /// Whether a flow, given in either direction, is of this engine's shard.
+    #[must_use]
+    pub fn owns(&self, flow: &Tuple) -> bool {
+        self.shard_of(flow) == self.config.shard.index
+    }
+
     fn of_a_flow(&self, ip: &Ip) -> Owner {
         let shard = match &ip.l4_kind {
             L4::Neighbour(_) | L4::Dhcp(_) => return Owner::Here,

@@ -6,6 +6,7 @@
 mod bed;
 
 mod ageing;
+mod carry;
 mod changes;
 mod errors;
 mod judge;

@@ -36,7 +36,7 @@ mod window;
 use super::{Direction, Verdict};
 use crate::packet::tcp_flags::{ACK, FIN, RST, SYN};
 
-pub use window::Tracker;
+pub use window::{Parts, SideParts, Tracker};
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,23 @@ impl Fins {
     /// FINs of both sides have been seen.
     pub const BOTH: Self = Self(0b0011);
     const ALL_ACKED: Self = Self(0b1111);
+
+    /// As bits: 1 and 2 for the opener's FIN and the other side's, 4 and 8 for
+    /// their acknowledgements.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From [`bits`](Self::bits); `None` where a FIN is acknowledged that was not
+    /// seen.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits > Self::ALL_ACKED.0 || bits >> 2 & !bits & 3 != 0 {
+            return None;
+        }
+        Some(Self(bits))
+    }
 
     /// All of `other` is in `self`.
     #[must_use]

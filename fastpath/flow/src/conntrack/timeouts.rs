@@ -64,6 +64,40 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
+    /// The longest of all: no connection outlives it without a packet.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        let Self {
+            tcp_syn_sent,
+            tcp_syn_recv,
+            tcp_established,
+            tcp_half_closed,
+            tcp_closing,
+            tcp_time_wait,
+            tcp_reset,
+            udp_unreplied,
+            udp_replied,
+            icmp,
+            other_unreplied,
+            other_replied,
+        } = *self;
+        let all = [
+            tcp_syn_sent,
+            tcp_syn_recv,
+            tcp_established,
+            tcp_half_closed,
+            tcp_closing,
+            tcp_time_wait,
+            tcp_reset,
+            udp_unreplied,
+            udp_replied,
+            icmp,
+            other_unreplied,
+            other_replied,
+        ];
+        all.into_iter().max().unwrap_or(0)
+    }
+
     /// For a TCP state.
     #[must_use]
     pub const fn tcp(&self, state: State) -> u64 {

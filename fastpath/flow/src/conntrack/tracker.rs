@@ -4,6 +4,7 @@ use super::plain::{self, Plain};
 use super::tcp::{self, State};
 use super::{Direction, Timeouts, Verdict};
 use crate::packet::{Ip, L4};
+use crate::tuple::proto;
 
 /// What is known of one connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,27 @@ impl Tracker {
                 .or_else(|| tcp::Tracker::adopt(tcp))
                 .map(Self::Tcp),
             _ => Self::open(ip),
+        }
+    }
+
+    /// Of a connection of this protocol without states of its own; `None` for TCP.
+    #[must_use]
+    pub const fn plain(protocol: u8, replied: bool) -> Option<Self> {
+        let class = match protocol {
+            proto::TCP => return None,
+            proto::UDP => plain::Class::Udp,
+            proto::ICMP | proto::ICMPV6 => plain::Class::Icmp,
+            _ => plain::Class::Other,
+        };
+        Some(Self::Plain(Plain { class, replied }))
+    }
+
+    /// Whether it can be the tracker of a connection of this protocol.
+    #[must_use]
+    pub fn fits(&self, protocol: u8) -> bool {
+        match self {
+            Self::Tcp(_) => protocol == proto::TCP,
+            Self::Plain(plain) => Self::plain(protocol, plain.replied) == Some(*self),
         }
     }
 

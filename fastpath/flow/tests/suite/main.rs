@@ -11,6 +11,7 @@ mod parse;
 mod properties;
 mod table;
 mod tcp;
+mod tcp_parts;
 mod tcp_peers;
 mod tcp_table;
 mod wheel;

@@ -1,6 +1,7 @@
 //! The SlowPath server: policies in, flows and drops out.
 
 mod answers;
+mod carry;
 pub mod node;
 mod sync;
 
@@ -33,6 +34,7 @@ type Answer<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl v1::slow_path_server::SlowPath for Server {
     type SyncPolicyStream = Answer<v1::PolicyStatus>;
     type ListFlowsStream = Answer<v1::Flow>;
+    type ExportFlowsStream = Answer<v1::FlowState>;
 
     async fn get_node(
         &self,
@@ -66,5 +68,23 @@ impl v1::slow_path_server::SlowPath for Server {
         let drops =
             answers::drops(self.node.lcores(), ruleset.as_deref(), request.into_inner()).await?;
         Ok(Response::new(drops))
+    }
+
+    async fn export_flows(
+        &self,
+        request: Request<v1::ExportFlowsRequest>,
+    ) -> Result<Response<Self::ExportFlowsStream>, Status> {
+        let v1::ExportFlowsRequest { port_id } = request.into_inner();
+        let port = (port_id != 0).then_some(port_id);
+        let flows = carry::export(self.node.lcores().clone(), port);
+        Ok(Response::new(Box::pin(flows)))
+    }
+
+    async fn import_flows(
+        &self,
+        request: Request<Streaming<v1::FlowState>>,
+    ) -> Result<Response<v1::ImportFlowsResponse>, Status> {
+        let answer = carry::import(self.node.lcores(), request.into_inner()).await?;
+        Ok(Response::new(answer))
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Node {
     vtep: &'static str,
     /// The underlay's, where it is not the usual.
     mtu: Option<u16>,
+    /// More of its configuration.
+    more: &'static str,
     dir: tempfile::TempDir,
 }
 
@@ -50,6 +52,7 @@ impl Node {
             ns: Netns::new(name),
             vtep,
             mtu: None,
+            more: "",
             dir: tempfile::tempdir().expect("a directory"),
         }
     }
@@ -59,6 +62,12 @@ impl Node {
         self.ns
             .ip(&["link", "add", "u0", "type", "veth", "peer", "name", "u1"]);
         self.ns.ip(&["link", "set", "u1", "up"]);
+    }
+
+    /// With more in its configuration, before the sections.
+    pub(crate) fn and(mut self, more: &'static str) -> Self {
+        self.more = more;
+        self
     }
 
     /// Large frames, on the underlay and for workloads made after this.
@@ -88,9 +97,9 @@ impl Node {
         let config = self.dir.path().join("worker.toml");
         let data = self.dir.path().join("data");
         let ready = self.dir.path().join("ready");
-        let (vtep, prefix) = (self.vtep, &self.ns.name);
+        let (vtep, prefix, more) = (self.vtep, &self.ns.name, self.more);
         let text = format!(
-            "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\nlcores = {}\n\
+            "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\nlcores = {}\n{more}\
              [eal]\nmemory_mb = 128\nfile_prefix = \"{prefix}\"\n\
              [attachments]\nallow = [\"v*\"]\n\
              [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"{vtep}/24\"\n",

@@ -18,15 +18,20 @@ const ICMP: u32 = 1;
 const TCP: u32 = 6;
 
 /// One node, two workloads.
-struct Bed {
-    node: Node,
-    a: Workload,
-    b: Workload,
+pub(crate) struct Bed {
+    pub(crate) node: Node,
+    pub(crate) a: Workload,
+    pub(crate) b: Workload,
 }
 
 impl Bed {
     fn start() -> Self {
-        let mut node = Node::new("node", "192.0.2.1");
+        Self::with(|node| node)
+    }
+
+    /// On a node that `edit` makes of the usual one.
+    pub(crate) fn with(edit: impl FnOnce(Node) -> Node) -> Self {
+        let mut node = edit(Node::new("node", "192.0.2.1"));
         node.lone_uplink();
         let (a, b) = (Workload::new(0, &node), Workload::new(1, &node));
         node.start();
@@ -39,7 +44,7 @@ impl Bed {
 
     /// What a controller does on a node: policy first, then the tables for the device
     /// ports it is told.
-    fn program(&self, rules: Vec<v1::Rule>) {
+    pub(crate) fn program(&self, rules: Vec<v1::Rule>) {
         self.node.control(move |mut controller| async move {
             let attachments = in_force(&mut controller, fixture::snapshot(1, rules)).await;
             let _primary = controller.take(1, 1).await;

@@ -4,6 +4,7 @@
 
 mod agent;
 mod bed;
+mod carry;
 mod controller;
 mod fixture;
 mod forwarding;

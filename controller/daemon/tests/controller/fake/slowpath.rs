@@ -163,6 +163,22 @@ impl SlowPath for Service {
         }))
     }
 
+    type ExportFlowsStream = ReceiverStream<Result<v1::FlowState, Status>>;
+
+    async fn export_flows(
+        &self,
+        _: Request<v1::ExportFlowsRequest>,
+    ) -> Result<Response<Self::ExportFlowsStream>, Status> {
+        Err(Status::unimplemented("the controller does not ask"))
+    }
+
+    async fn import_flows(
+        &self,
+        _: Request<Streaming<v1::FlowState>>,
+    ) -> Result<Response<v1::ImportFlowsResponse>, Status> {
+        Err(Status::unimplemented("the controller does not ask"))
+    }
+
     type SyncPolicyStream = ReceiverStream<Result<v1::PolicyStatus, Status>>;
 
     async fn sync_policy(

@@ -5,9 +5,13 @@
 //! outside the window passes: its receiver discards it, and dropping it here
 //! would cut connections whose packets took another path for a while.
 
+mod parts;
+
 use super::{Kind, Segment, State, transition};
 use crate::conntrack::{Direction, Verdict};
 use crate::packet::{Tcp, tcp_flags};
+
+pub use parts::{Parts, SideParts};
 
 /// A TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

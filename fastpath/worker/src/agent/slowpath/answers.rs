@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use penstock_engine::DropRecord;
 use penstock_engine::record::Event;
-use penstock_flow::{DropReason, Tuple};
+use penstock_flow::DropReason;
 use penstock_rules::model::Direction;
 use penstock_rules::{Query, Ruleset};
-use penstock_slowpath_api::encode::bytes;
 use penstock_slowpath_api::v1;
 use tonic::Status;
 
+use crate::flows::key;
 use crate::lcore::{Drops, FlowFilter, FlowRow, Lcores};
 
 /// What a question may take.
@@ -146,15 +146,5 @@ fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
     match record.event {
         Event::Denied(_) => text,
         Event::Revoked => format!("cut by a change of policy: {text}"),
-    }
-}
-
-fn key(tuple: &Tuple) -> v1::FlowKey {
-    v1::FlowKey {
-        source_ip: bytes(tuple.src),
-        destination_ip: bytes(tuple.dst),
-        protocol: tuple.proto.into(),
-        source_port: tuple.sport.into(),
-        destination_port: tuple.dport.into(),
     }
 }

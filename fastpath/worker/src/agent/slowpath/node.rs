@@ -13,6 +13,8 @@ use penstock_slowpath_api::{encode, v1};
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
 
+use super::carry;
+use crate::flows::file;
 use crate::lcore::Lcores;
 use crate::mailbox::MailboxError;
 use crate::policy::{self, UpdateError};
@@ -91,8 +93,8 @@ pub enum ResumeError {
 }
 
 impl Node {
-    /// The node as its files describe it: the last accepted policy is in force and its
-    /// ports are attached when this returns. A policy that cannot be used is set
+    /// The node as its files describe it: the last accepted policy is in force, its
+    /// connections are there and its ports attached when this returns. A policy that cannot be used is set
     /// aside, and the node starts closed.
     ///
     /// # Errors
@@ -115,6 +117,8 @@ impl Node {
         };
         let kept: Option<v1::PolicyUpdate> = node.store.load_or_start_closed(POLICY)?;
         let Some(kept) = kept else {
+            // Without policy there is no port that they could be of.
+            node.store.discard(file::NAME)?;
             return Ok(node);
         };
         match node.compile(&Policy::default(), kept) {
@@ -126,16 +130,22 @@ impl Node {
                 );
                 let mut attachments = node.state.lock().await;
                 node.enforce(Arc::new(ruleset)).await?;
-                node.lcores
-                    .each(move |core| {
-                        // An hour at most: it fits.
-                        let until = core.clock.now() + recovery.as_nanos() as u64;
-                        core.engine.recover_until(until);
-                    })
-                    .await?;
+                if !carry::resume(&node.lcores, &node.store).await? {
+                    // The last life has ended in a crash: its connections are lost.
+                    node.lcores
+                        .each(move |core| {
+                            // An hour at most: it fits.
+                            let until = core.clock.now() + recovery.as_nanos() as u64;
+                            core.engine.recover_until(until);
+                        })
+                        .await?;
+                }
                 node.reconcile(&mut attachments).await;
             }
-            Err(answer) => node.store.quarantine(POLICY, &answer.message)?,
+            Err(answer) => {
+                node.store.quarantine(POLICY, &answer.message)?;
+                node.store.discard(file::NAME)?;
+            }
         }
         Ok(node)
     }
@@ -263,6 +273,17 @@ impl Node {
         let mut attachments = self.state.lock().await;
         if self.reconcile(&mut attachments).await {
             self.attachments.send_replace(());
+        }
+    }
+
+    /// Ends forwarding and writes all connections down for the worker's next life.
+    pub async fn keep_connections(&self) {
+        if self.ruleset().is_none() {
+            return;
+        }
+        match carry::keep(&self.lcores, &self.store).await {
+            Ok(connections) => tracing::info!(connections, "connections are kept on disk"),
+            Err(error) => tracing::error!(%error, "connections are not kept"),
         }
     }
 
