@@ -54,6 +54,8 @@ pub struct Config {
     pub sweep_slice: u32,
     /// ICMP errors answered per port and second.
     pub icmp_errors_per_second: u32,
+    /// ARP, ND and DHCP messages looked at per port and second.
+    pub questions_per_second: u32,
 }
 
 impl Default for Config {
@@ -72,6 +74,7 @@ impl Default for Config {
             drop_records_per_second: 100,
             sweep_slice: 512,
             icmp_errors_per_second: 100,
+            questions_per_second: 1000,
         }
     }
 }

@@ -4,6 +4,7 @@ mod arrival;
 mod carry;
 mod commit;
 mod control;
+mod dhcp;
 mod first;
 mod forward;
 mod gateway;
@@ -56,6 +57,8 @@ pub(crate) struct Nic {
     /// Announcements of the VTEP still to send, and when.
     announcements: u8,
     announce_at: u64,
+    /// The vport slot whose port was looked at last, for advertisements.
+    advertised: u32,
 }
 
 /// What the engine keeps about a tenant's port that is bound here.
@@ -71,6 +74,10 @@ struct PortState {
     opens: Bucket,
     /// Records of what was denied to it.
     denials: Bucket,
+    /// Its ARP, ND and DHCP.
+    questions: Bucket,
+    /// When it is next told about its router.
+    advertise_at: u64,
 }
 
 /// One lcore's datapath; see the crate's contract.
@@ -143,6 +150,7 @@ impl Engine {
                 _ => 0,
             },
             announce_at: 0,
+            advertised: 0,
             config,
         });
         Ok(())
@@ -239,6 +247,7 @@ impl Engine {
             nic.announce(now, out);
             nic.ask_neighbours(now, NEIGHBOURS_PER_TICK, out);
         }
+        self.advertise(now, out);
         self.expire(now);
         self.sweep(now);
     }

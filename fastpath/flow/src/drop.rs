@@ -51,7 +51,8 @@ drop_reasons! {
     WrongVtep = "wrong_vtep",
     /// A port sent with a MAC or IP address that is not its own.
     Spoofed = "spoofed",
-    /// ARP or ND with sender fields that are not the port's own.
+    /// ARP, ND or DHCP with sender fields that are not the port's own, or saying
+    /// what only a router or a DHCP server says.
     SpoofedNeighbour = "spoofed_neighbour",
     /// ARP or ND for an address that nobody has.
     UnknownNeighbour = "unknown_neighbour",
@@ -73,7 +74,8 @@ drop_reasons! {
     UnrelatedError = "unrelated_error",
     /// The connection table is full.
     TableFull = "table_full",
-    /// The port's limit of new connections is used up.
+    /// The port's limit of new connections, or of questions to its gateway, is
+    /// used up.
     RateLimited = "rate_limited",
     /// TTL or hop limit exceeded at the gateway.
     TtlExceeded = "ttl_exceeded",

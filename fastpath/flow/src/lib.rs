@@ -11,6 +11,7 @@ pub mod addr;
 pub mod build;
 pub mod checksum;
 pub mod conntrack;
+pub mod dhcp;
 pub mod drop;
 pub mod hash;
 pub mod key;

@@ -110,7 +110,7 @@ pub enum L4 {
     Tcp(Tcp),
     /// UDP other than below.
     Udp,
-    /// A DHCP client's message to a server (by its ports).
+    /// DHCP, by its ports; [`crate::dhcp`] reads what a client says.
     Dhcp(Dhcp),
     /// ICMP or ICMPv6 echo request or reply with code 0.
     Echo,

@@ -12,7 +12,7 @@ use penstock_rules::model::Port;
 
 use super::arrival::Arrival;
 use super::forward::tag;
-use super::router;
+use super::router::{self, Advertisement};
 use crate::frame::{Frame, Outcome};
 
 /// Bytes of a neighbour advertisement.
@@ -35,13 +35,14 @@ pub(super) fn neighbour(
     };
     let len = match (asked, &packet.kind) {
         (Asked::Nothing, _) => return Ok(Outcome::Consumed),
-        (Asked::Routers { asker, mtu }, _) => {
-            let answer = router::advertisement(asker, packet.src_mac, mtu);
-            frame
-                .set_len(answer.len())
-                .map_err(|_| DropReason::NoHeadroom)?;
-            frame.data_mut().copy_from_slice(&answer);
-            Ok(answer.len())
+        (Asked::Routers { asker, say }, _) => {
+            let mut answer = [0; router::MOST_LEN];
+            let len = say.write(&mut answer, asker, packet.src_mac);
+            frame.set_len(len).map_err(|_| DropReason::NoHeadroom)?;
+            for (to, from) in frame.data_mut().iter_mut().zip(answer) {
+                *to = from;
+            }
+            Ok(len)
         }
         (Asked::Owner { mac, .. }, Kind::Arp(_)) => build::arp_reply(frame.data_mut(), packet, mac),
         (Asked::Owner { mac, router }, Kind::Ip(_)) => {
@@ -70,7 +71,7 @@ enum Asked {
     /// Who has an address; this MAC has.
     Owner { mac: Mac, router: bool },
     /// Who routes.
-    Routers { asker: Addr, mtu: u16 },
+    Routers { asker: Addr, say: Advertisement },
 }
 
 fn ask_arp(rules: &Ruleset, port: &Port, arp: &Arp) -> Result<Asked, DropReason> {
@@ -118,14 +119,8 @@ fn ask_nd(rules: &Ruleset, port: &Port, ip: &Ip) -> Result<Asked, DropReason> {
             if !own_mac(source_mac) || !own_ip(sender) && sender != Addr(0) {
                 return Err(DropReason::SpoofedNeighbour);
             }
-            let subnet = rules.policy().subnets.get(&port.subnet);
-            match subnet {
-                Some(subnet) if subnet.gateways.iter().any(|g| !g.is_v4()) => Ok(Asked::Routers {
-                    asker: sender,
-                    mtu: subnet.mtu,
-                }),
-                _ => Err(DropReason::UnhandledControl),
-            }
+            let say = Advertisement::of(rules, port).ok_or(DropReason::UnhandledControl)?;
+            Ok(Asked::Routers { asker: sender, say })
         }
         // No port is a router.
         NdKind::RouterAdvertisement | NdKind::Redirect => Err(DropReason::SpoofedNeighbour),

@@ -17,13 +17,17 @@ use crate::frame::{Frame, Outcome};
 /// The longest ICMP error: 1280 bytes of IPv6 and an Ethernet header.
 const ERROR_LEN: usize = 1294;
 
-/// Where an ICMP error is written while it quotes the frame that it replaces.
+/// Where an answer is written while it still reads the frame that it replaces.
 #[derive(Debug)]
 pub(super) struct Scratch(Box<[u8]>);
 
 impl Scratch {
     pub(super) fn new() -> Self {
         Self(vec![0; ERROR_LEN].into_boxed_slice())
+    }
+
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
+        &mut self.0
     }
 }
 

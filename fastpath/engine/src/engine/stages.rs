@@ -11,7 +11,7 @@ use penstock_rules::Decision;
 
 use super::arrival::Arrival;
 use super::first::End;
-use super::{Engine, control, forward};
+use super::{Engine, control, dhcp, forward};
 use crate::frame::{Frame, Outcome};
 use crate::nic::flow::FlowKey;
 use crate::nic::ranked::Fields;
@@ -67,23 +67,44 @@ impl Engine {
         };
         forward::untag(frame, &mut packet)?;
         let ip = match packet.kind {
-            Kind::Ip(ip) if !matches!(ip.l4_kind, L4::Neighbour(_)) => ip,
+            Kind::Ip(ip) if !matches!(ip.l4_kind, L4::Neighbour(_) | L4::Dhcp(_)) => ip,
             Kind::Arp(_) | Kind::Ip(_) => {
-                let rules = self.policies.rules().ok_or(DropReason::PortNotReady)?;
-                let port = rules.port(ingress).ok_or(DropReason::PortNotReady)?;
-                let outcome = control::neighbour(rules, port, &arrival, frame, &packet);
+                let outcome = self.question(&arrival, frame, &packet);
                 self.counters.answered += u64::from(matches!(outcome, Ok(Outcome::Send { .. })));
                 return outcome;
             }
         };
-        if let L4::Dhcp(_) = ip.l4_kind {
-            return Err(DropReason::UnhandledControl);
-        }
         let source = Source::new(ingress, packet.src_mac, ip.tuple.src);
         if this.tables.spoof_guard.find(&source).is_none() {
             return Err(self.unguarded(&arrival, &packet, &ip));
         }
         self.connection_stages(&arrival, frame, &packet, &ip)
+    }
+
+    /// What a port asks its gateway, whatever policy says about its traffic.
+    fn question(
+        &mut self,
+        arrival: &Arrival,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+    ) -> Result<Outcome, DropReason> {
+        let rules = self.policies.rules().ok_or(DropReason::PortNotReady)?;
+        let port = rules
+            .port(arrival.ingress)
+            .ok_or(DropReason::PortNotReady)?;
+        let state = self.ports.get_mut(&arrival.ingress);
+        let rate = self.config.questions_per_second;
+        if !state.is_some_and(|state| state.questions.take(arrival.now, rate)) {
+            return Err(DropReason::RateLimited);
+        }
+        let ip = packet.ip();
+        match ip.map(|ip| (ip, ip.l4_kind)) {
+            Some((ip, L4::Dhcp(dhcp))) => {
+                let what = (packet, ip, dhcp);
+                dhcp::ask(rules, port, arrival, frame, what, &mut self.scratch)
+            }
+            _ => control::neighbour(rules, port, arrival, frame, packet),
+        }
     }
 
     /// Why a source that the guard does not know ends here. What every IPv6 host
@@ -292,13 +313,8 @@ fn must_ask(arrival: &Arrival, packet: &Packet, ip: &Ip) -> bool {
     match ip.l4_kind {
         L4::Tcp(tcp) => tcp.flags & (tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST) != 0,
         L4::Fragment(_) | L4::IcmpError(_) | L4::Neighbour(_) | L4::Dhcp(_) => true,
-        L4::Udp => {
-            if ip.v6 {
-                matches!(ip.tuple.dport, 546 | 547)
-            } else {
-                matches!(ip.tuple.dport, 67 | 68)
-            }
-        }
+        // From a port other than a client's.
+        L4::Udp => ip.tuple.dport == if ip.v6 { 547 } else { 67 },
         // A redirect would change routes.
         L4::Other => ip.tuple.proto == proto::ICMP && ip.tuple.dport >> 8 == 5,
         L4::Echo => false,

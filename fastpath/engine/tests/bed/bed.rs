@@ -84,6 +84,8 @@ pub(crate) struct Bed {
     pub(crate) places: Vec<Place>,
     pub(crate) now: u64,
     pub(crate) macs: [Mac; 2],
+    /// What the engines have told ports by themselves: node, device port, frame.
+    pub(crate) told: Vec<(usize, u32, Vec<u8>)>,
 }
 
 pub(crate) fn config() -> Config {
@@ -181,6 +183,7 @@ impl Bed {
             places,
             now: 100 * SECOND,
             macs: [uplink_mac(0), uplink_mac(1)],
+            told: Vec::new(),
         };
         bed.push_policies();
         bed
@@ -243,8 +246,11 @@ impl Bed {
             .collect();
         self.nodes[n].outbox.clear();
         for (port, frame) in frames {
-            assert_eq!(port, UPLINK);
-            self.underlay(n, &frame);
+            if port == UPLINK {
+                self.underlay(n, &frame);
+            } else {
+                self.told.push((n, port, frame));
+            }
         }
     }
 

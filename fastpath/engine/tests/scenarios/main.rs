@@ -8,6 +8,8 @@ mod bed;
 mod ageing;
 mod carry;
 mod changes;
+mod dhcp;
+mod dhcp6;
 mod errors;
 mod judge;
 mod neighbours;

@@ -219,8 +219,14 @@ fn the_gateway_is_a_router_that_can_be_found() {
             };
             assert_eq!(nd.kind, packet::NdKind::RouterAdvertisement);
             assert_eq!((ip.tuple.src, nd.source_mac), (gateway, Some(Mac::GATEWAY)));
-            // The MTU option comes last.
-            assert_eq!(frame[frame.len() - 2..], 1450_u16.to_be_bytes());
+            let message = &frame[frame.len() - 64..];
+            // DHCPv6 has the addresses.
+            assert_eq!(message[5], 0xc0);
+            assert_eq!(message[30..32], 1450_u16.to_be_bytes());
+            // The prefix is on the link, and no address is made from it.
+            let prefix = addr(&format!("fd00:{}::", me.subnet));
+            assert_eq!(message[32..36], [3, 4, 64, 0x80]);
+            assert_eq!(message[48..], prefix.octets());
         }
         let fate = bed.send(asker, &solicit_router(addr("fe80::7"), Mac::GATEWAY));
         assert_eq!(fate.reason(), Some(DropReason::SpoofedNeighbour));

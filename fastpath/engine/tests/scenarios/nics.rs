@@ -133,7 +133,8 @@ impl TwoNics {
             .map(|(port, frame)| (port, frame.to_vec()))
             .collect();
         self.out.clear();
-        for (port, frame) in frames {
+        // The rest is advertised to ports.
+        for (port, frame) in frames.into_iter().filter(|(port, _)| *port < 3) {
             self.send(3 - port, &frame);
         }
     }

@@ -39,13 +39,15 @@ pub struct Tcp {
     pub payload_len: u16,
 }
 
-/// The family of a DHCP client's message.
+/// Who says it, by its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dhcp {
     /// From port 68 to port 67.
     V4,
     /// From port 546 to port 547.
     V6,
+    /// To a client's port, 68 or 546: only a server speaks to it.
+    Server,
 }
 
 // Fields stay scalars until the result is put together once: a struct that is
@@ -87,6 +89,7 @@ pub(super) fn parse(frame: &[u8], header: IpHeader) -> Result<Ip, DropReason> {
                 let kind = match (header.v6, sport, dport) {
                     (false, 68, 67) => L4::Dhcp(Dhcp::V4),
                     (true, 546, 547) => L4::Dhcp(Dhcp::V6),
+                    (false, _, 68) | (true, _, 546) => L4::Dhcp(Dhcp::Server),
                     _ => L4::Udp,
                 };
                 (sport, dport, kind)

@@ -5,16 +5,17 @@ use proptest::prelude::*;
 
 use super::properties;
 
-fn both(bytes: &[u8]) {
+fn all(bytes: &[u8]) {
     properties::parse(bytes);
     properties::parse_outer(bytes);
+    properties::control(bytes);
 }
 
 /// Seeds and past crashes of the fuzz targets.
 fn seeds() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration/fuzz/seeds");
     let mut seeds = Vec::new();
-    for target in ["parse", "parse_outer"] {
+    for target in ["parse", "parse_outer", "control"] {
         let entries = std::fs::read_dir(format!("{folder}/{target}")).expect("the seeds' folder");
         for entry in entries {
             let path = entry.expect("an entry").path();
@@ -29,7 +30,7 @@ fn seeds() -> Vec<Vec<u8>> {
 fn seeds_whole_and_cut_at_every_byte() {
     for seed in seeds() {
         for len in 0..=seed.len() {
-            both(&seed[..len]);
+            all(&seed[..len]);
         }
     }
 }
@@ -39,7 +40,7 @@ fn seeds_with_every_bit_flipped_in_their_headers() {
     for mut seed in seeds() {
         for bit in 0..seed.len().min(150) * 8 {
             seed[bit / 8] ^= 1 << (bit % 8);
-            both(&seed);
+            all(&seed);
             seed[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -50,7 +51,7 @@ proptest! {
 
     #[test]
     fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        both(&bytes);
+        all(&bytes);
     }
 
     #[test]
@@ -63,7 +64,7 @@ proptest! {
         frame.extend(ethertype.to_be_bytes());
         frame.push(version);
         frame.extend(bytes);
-        both(&frame);
+        all(&frame);
     }
 
     #[test]
@@ -79,6 +80,6 @@ proptest! {
             bytes[at] = value;
         }
         bytes.extend(tail);
-        both(&bytes);
+        all(&bytes);
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn shape(frame: &[u8]) -> (u8, u16, u16, &'static str, u16, u16) {
         L4::Udp => "udp",
         L4::Dhcp(Dhcp::V4) => "dhcp4",
         L4::Dhcp(Dhcp::V6) => "dhcp6",
+        L4::Dhcp(Dhcp::Server) => "dhcp server",
         L4::Echo => "echo",
         L4::IcmpError(_) => "error",
         L4::Neighbour(_) => "nd",
@@ -52,7 +53,15 @@ fn every_transport() {
         (v6(17, &udp(546, 547, b"")), (17, 546, 547, "dhcp6", 40, 48)),
         // Of the other family, or from the server: not a client's message.
         (v6(17, &udp(68, 67, b"")), (17, 68, 67, "udp", 40, 48)),
-        (v4(17, &udp(67, 68, b"")), (17, 67, 68, "udp", 20, 28)),
+        (
+            v4(17, &udp(67, 68, b"")),
+            (17, 67, 68, "dhcp server", 20, 28),
+        ),
+        (
+            v6(17, &udp(9, 546, b"")),
+            (17, 9, 546, "dhcp server", 40, 48),
+        ),
+        (v4(17, &udp(67, 67, b"")), (17, 67, 67, "udp", 20, 28)),
         (
             v4(1, &icmp(8, 0, &[0, 7, 0, 1])),
             (1, 7, 0x0800, "echo", 20, 28),

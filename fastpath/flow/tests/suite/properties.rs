@@ -7,8 +7,9 @@
 )]
 
 use penstock_flow::build::{self, IcmpErrorKind, NaFlags};
+use penstock_flow::dhcp::{v4, v6};
 use penstock_flow::packet::{
-    self, ArpOp, IcmpError, Ip, Kind, L4, NdKind, Outer, Packet, verify_l4_checksum,
+    self, ArpOp, Dhcp, IcmpError, Ip, Kind, L4, NdKind, Outer, Packet, verify_l4_checksum,
 };
 use penstock_flow::{Addr, DropReason, Key, Mac};
 
@@ -29,6 +30,117 @@ pub fn parse(frame: &[u8]) {
             answer_arp(frame, &parsed, arp.op);
         }
         Kind::Ip(ip) => ip_packet(frame, &parsed, &ip),
+    }
+}
+
+/// For what a port asks its gateway: a frame, or else a DHCP message by itself.
+pub fn control(bytes: &[u8]) {
+    if let Ok(packet) = packet::parse(bytes)
+        && let Some(ip) = packet.ip()
+    {
+        match ip.l4_kind {
+            L4::Dhcp(Dhcp::V4) => return answer_dhcp4(bytes, ip),
+            L4::Dhcp(Dhcp::V6) => return answer_dhcp6(bytes, &packet, ip),
+            _ => {}
+        }
+    }
+    let message = bytes.get(..1400).unwrap_or(bytes);
+    for v6 in [false, true] {
+        let frame = asked(v6, message);
+        let packet = packet::parse(&frame).expect("a good frame");
+        let ip = packet.ip().expect("IP");
+        if v6 {
+            answer_dhcp6(&frame, &packet, ip);
+        } else {
+            answer_dhcp4(&frame, ip);
+        }
+    }
+}
+
+/// `message` from a DHCP client.
+fn asked(v6: bool, message: &[u8]) -> Vec<u8> {
+    let len = (message.len() + 8) as u16;
+    let mut frame = [[0xff; 6], OWNER.0].concat();
+    if v6 {
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        frame.extend(len.to_be_bytes());
+        frame.extend([17, 1]);
+        frame.extend((0xfe80_u128 << 112 | 1).to_be_bytes());
+        frame.extend((0xff02_u128 << 112 | 0x1_0002).to_be_bytes());
+        frame.extend([2, 0x22, 2, 0x23]);
+    } else {
+        let [l0, l1] = (len + 20).to_be_bytes();
+        let mut ip = [
+            0x45, 0, l0, l1, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255,
+        ];
+        let sum = penstock_flow::checksum::Sum::default().bytes(&ip).finish();
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame.extend([0x08, 0]);
+        frame.extend(ip);
+        frame.extend([0, 68, 0, 67]);
+    }
+    frame.extend(len.to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(message);
+    frame
+}
+
+fn answer_dhcp4(frame: &[u8], ip: &Ip) {
+    let Ok(message) = v4::parse(frame, ip) else {
+        return;
+    };
+    assert_eq!(v4::parse(frame, ip), Ok(message));
+    let (own, gateway) = (Addr::from_v4([10, 0, 0, 9]), Addr::from_v4([10, 0, 0, 1]));
+    for say in [
+        v4::Say::Offer(own),
+        v4::Say::Ack(own),
+        v4::Say::Informed,
+        v4::Say::Nak,
+    ] {
+        for prefix_len in [0, 24, 32] {
+            let network = v4::Network {
+                gateway,
+                gateway_mac: OWNER,
+                prefix_len,
+                mtu: 1500,
+            };
+            let mut out = [0xaa; 700];
+            let len = v4::answer(&mut out, &message, say, &network).expect("room");
+            let parsed = packet::parse(&out[..len]).expect("our own answer");
+            let answer = parsed.ip().expect("IP");
+            assert_eq!(answer.l4_kind, L4::Dhcp(Dhcp::Server));
+            assert!(verify_l4_checksum(&out[..len], answer));
+            assert!(v4::answer(&mut out[..len - 1], &message, say, &network).is_err());
+            let identified = message
+                .client
+                .is_none_or(|id| out[..len].windows(id.len()).any(|at| at == id));
+            assert!(identified);
+        }
+    }
+}
+
+fn answer_dhcp6(frame: &[u8], packet: &Packet, ip: &Ip) {
+    let Ok(message) = v6::parse(frame, ip) else {
+        return;
+    };
+    assert!(message.addresses().count() * 28 <= frame.len());
+    let own = [Addr::from_v4([10, 0, 0, 9]), Addr(0xfd << 120 | 9)];
+    let ends = v6::Ends {
+        server_mac: OWNER,
+        server: Addr(0xfe80 << 112 | 1),
+        client_mac: packet.src_mac,
+        client: ip.tuple.src,
+    };
+    let status = v6::Say::Status(v6::Status::Success);
+    for say in [v6::Say::Advertise, v6::Say::Reply, status, v6::Say::Nothing] {
+        // Each four bytes of a question cost few of an answer.
+        let mut out = vec![0xaa; 400 + frame.len() * 4];
+        let len = v6::answer(&mut out, &message, say, &ends, &own).expect("room");
+        assert!(v6::answer(&mut out[..len - 1], &message, say, &ends, &own).is_err());
+        let parsed = packet::parse(&out[..len]).expect("our own answer");
+        let answer = parsed.ip().expect("IP");
+        assert_eq!(answer.l4_kind, L4::Dhcp(Dhcp::Server));
+        assert!(verify_l4_checksum(&out[..len], answer));
     }
 }
 

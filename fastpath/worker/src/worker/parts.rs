@@ -205,6 +205,7 @@ fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
         max_device_ports: DEVICE_PORTS,
         drop_records_per_second: default.drop_records_per_second.div_ceil(lcores),
         icmp_errors_per_second: default.icmp_errors_per_second.div_ceil(lcores),
+        questions_per_second: default.questions_per_second.div_ceil(lcores),
         ..default
     }
 }
