@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+pub use command::Penstock;
+pub use pki::Pki;
+
 use crate::bed::{Interrupt, sweep};
 use stage::Stage;
 

@@ -3,3 +3,4 @@
 
 pub mod bed;
 pub mod demo;
+pub mod lab;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use penstock_api::v1::condition::{State, Type};
-use penstock_api::v1::{Condition, Resource, Status};
+use penstock_api::v1::{Condition, NicTable, Resource, Status};
 
 use crate::world::Row;
 
@@ -34,10 +34,23 @@ pub struct Report {
     pub problems: BTreeMap<String, Problem>,
     /// Entries in NIC tables by resource.
     pub entries: HashMap<String, u64>,
+    /// Each declared NIC, by device id.
+    pub nics: BTreeMap<u32, Nic>,
     /// Table updates sent since the controller started.
     pub writes: u64,
     /// Entries that had changed behind the controller's back, since it started.
     pub drift: u64,
+}
+
+/// What is known of one NIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nic {
+    /// Why its tables are not as they should be.
+    pub problem: Option<Problem>,
+    /// Why its uplink carries nothing.
+    pub uplink: Option<Problem>,
+    /// Its tables that should hold something, in pipeline order.
+    pub tables: Vec<NicTable>,
 }
 
 /// Why something is not programmed.

@@ -13,6 +13,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use penstock_engine::nic::Capacities;
+
 pub use args::Args;
 pub use file::File;
 pub use pattern::Pattern;
@@ -46,8 +48,6 @@ pub struct Config {
     pub recovery: Duration,
     /// Connections that the slow path tracks, on all lcores together.
     pub max_connections: u32,
-    /// Entries of each NIC's flow table, on all lcores together.
-    pub flow_capacity: u32,
     /// DPDK's environment.
     pub eal: Eal,
     /// Which host interfaces may become ports.
@@ -111,6 +111,8 @@ pub struct Nic {
     pub mtu: Option<u16>,
     /// Where everything off that prefix goes.
     pub gateway: Option<Ipv4Addr>,
+    /// Entries that its tables take.
+    pub capacities: Capacities,
 }
 
 /// The port towards the underlay.
@@ -231,7 +233,7 @@ impl Config {
         check_range("flow_capacity", flow_capacity, 2, 1 << 26)?;
         let eal = check_eal(eal)?;
         let attachments = check_attachments(attachments)?;
-        let nics = nics::check(nics)?;
+        let nics = nics::check(nics, flow_capacity)?;
         Ok(Self {
             node,
             listen,
@@ -244,7 +246,6 @@ impl Config {
             longest_sleep: Duration::from_micros(longest_sleep_us.into()),
             recovery: Duration::from_secs(recovery_s.into()),
             max_connections,
-            flow_capacity,
             eal,
             attachments,
             nics,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use penstock_engine::NicConfig;
-use penstock_engine::nic::{Capacities, Table};
+use penstock_engine::nic::Table;
 use penstock_flow::{Addr, Prefix};
 use penstock_identity::server::Door;
 use penstock_slowpath_api::v1;
@@ -71,9 +71,9 @@ impl Worker {
                 .add_uplink(uplink, source, nic.mtu)
                 .await
                 .with_context(|| format!("uplink of NIC {}", nic.device_id))?;
-            let mut engine = nic_config(nic, &attached, config.flow_capacity)?;
+            let mut engine = nic_config(nic, &attached)?;
             infos.push(nic_info(&engine));
-            let share = config.flow_capacity.div_ceil(config.lcores.into());
+            let share = engine.capacities.flow.div_ceil(config.lcores.into());
             engine.capacities.flow = share;
             let attached = lcores
                 .each(move |core| core.engine.attach_nic(engine))
@@ -210,7 +210,7 @@ impl Worker {
     }
 }
 
-fn nic_config(nic: &Nic, uplink: &Attached, flows: u32) -> anyhow::Result<NicConfig> {
+fn nic_config(nic: &Nic, uplink: &Attached) -> anyhow::Result<NicConfig> {
     let vtep = Addr::from_v4(nic.vtep.octets());
     let len = nic.vtep_prefix_len.min(32);
     let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
@@ -225,10 +225,7 @@ fn nic_config(nic: &Nic, uplink: &Attached, flows: u32) -> anyhow::Result<NicCon
         underlay,
         gateway: nic.gateway.map(|ip| Addr::from_v4(ip.octets())),
         mtu: uplink.mtu,
-        capacities: Capacities {
-            flow: flows,
-            ..Capacities::default()
-        },
+        capacities: nic.capacities,
     })
 }
 

@@ -27,6 +27,12 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
+    /// One that never comes: for tests, which their runner ends.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
     /// # Errors
     /// After a signal.
     pub fn check(&self) -> Result<()> {

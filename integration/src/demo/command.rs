@@ -11,7 +11,7 @@ use crate::bed::{Netns, run};
 
 /// A shell at the controller's side.
 #[derive(Clone, Debug)]
-pub(super) struct Penstock {
+pub struct Penstock {
     ns: Netns,
     binary: PathBuf,
     /// Which controller, and as whom.
@@ -19,7 +19,9 @@ pub(super) struct Penstock {
 }
 
 impl Penstock {
-    pub(super) fn new(ns: Netns, binaries: &Path, server: &str, pki: &Pki) -> Self {
+    /// Towards the controller at `server`, from `ns`, as an administrator.
+    #[must_use]
+    pub fn new(ns: Netns, binaries: &Path, server: &str, pki: &Pki) -> Self {
         let (certificate, key) = pki.of("operator", "admin");
         Self {
             ns,
@@ -46,7 +48,11 @@ impl Penstock {
         line.join(" ")
     }
 
-    pub(super) fn run(&self, args: &[&str]) -> Result<String> {
+    /// What it prints.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub fn run(&self, args: &[&str]) -> Result<String> {
         let binary = self.binary.display().to_string();
         let head = ["ip", "netns", "exec", self.ns.name(), "env"];
         let environment = self.environment.iter().map(String::as_str);
@@ -59,7 +65,11 @@ impl Penstock {
         run(&line, Duration::from_secs(40))?.success(&line)
     }
 
-    pub(super) fn json(&self, args: &[&str]) -> Result<Value> {
+    /// What it prints as JSON.
+    ///
+    /// # Errors
+    /// When it fails, or prints something else.
+    pub fn json(&self, args: &[&str]) -> Result<Value> {
         let args: Vec<&str> = args.iter().copied().chain(["-o", "json"]).collect();
         let out = self.run(&args)?;
         serde_json::from_str(&out)

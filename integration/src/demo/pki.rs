@@ -9,11 +9,14 @@ use crate::bed::run;
 
 /// A folder of them.
 #[derive(Clone, Debug)]
-pub(super) struct Pki(PathBuf);
+pub struct Pki(PathBuf);
 
 impl Pki {
     /// An authority with one controller, one operator and these nodes.
-    pub(super) fn issue(binaries: &Path, folder: PathBuf, nodes: &[&str]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// What `penstock admin certs` says.
+    pub fn issue(binaries: &Path, folder: PathBuf, nodes: &[&str]) -> Result<Self> {
         let penstock = binaries.join("penstock").display().to_string();
         let out = folder.display().to_string();
         let mut command = vec![&*penstock, "admin", "certs", "--out", &out];
@@ -25,12 +28,14 @@ impl Pki {
     }
 
     /// The authority's certificate.
-    pub(super) fn ca(&self) -> String {
+    #[must_use]
+    pub fn ca(&self) -> String {
         self.file("ca.crt")
     }
 
     /// Certificate and key.
-    pub(super) fn of(&self, kind: &str, name: &str) -> (String, String) {
+    #[must_use]
+    pub fn of(&self, kind: &str, name: &str) -> (String, String) {
         let file = |end| self.file(&format!("{kind}-{name}.{end}"));
         (file("crt"), file("key"))
     }

@@ -266,7 +266,40 @@ fn describe(resource: &v1::Resource) -> Result<String, Failure> {
             }),
         ));
     }
+    let nics: Vec<_> = status.nodes.iter().flat_map(|node| &node.nics).collect();
+    if !nics.is_empty() {
+        out.push('\n');
+        out.push_str(&output::table(
+            ["NIC", "PROGRAMMED", "TABLES", "REASON"],
+            nics.into_iter().map(|nic| {
+                [
+                    nic.device_id.to_string(),
+                    if nic.programmed { "yes" } else { "no" }.to_owned(),
+                    tables(&nic.tables),
+                    nic.reason.clone(),
+                ]
+            }),
+        ));
+    }
     Ok(out)
+}
+
+/// How much of what should be in each table is there.
+fn tables(tables: &[v1::NicTable]) -> String {
+    let tables = tables.iter().map(|table| {
+        let v1::NicTable {
+            name,
+            entries,
+            wanted,
+            capacity: _,
+        } = table;
+        if entries == wanted {
+            format!("{name} {entries}")
+        } else {
+            format!("{name} {entries}/{wanted}")
+        }
+    });
+    tables.collect::<Vec<_>>().join(", ")
 }
 
 /// A number, or the default that zero stands for.

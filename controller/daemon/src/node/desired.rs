@@ -6,27 +6,35 @@ use std::sync::Arc;
 
 use p4runtime::pipeline::{Entry, mapping, nexthop, spoof_guard, underlay, vport};
 use p4runtime::{Bits, Lpm};
+use penstock_flow::Mac;
 use penstock_policies::compile::CompileError;
 use penstock_policies::nic::{self, Interfaces, Nexthop, Program};
 
 use super::nic::Desired;
 use crate::plan::{Names, NodePlan};
 
-/// The tables of every declared NIC, by device id.
+/// The tables of every declared NIC, by device id. `macs` are those of uplinks, by device
+/// port.
 pub(crate) fn tables(
     plan: &NodePlan,
     interfaces: &Interfaces,
+    macs: &BTreeMap<u32, Mac>,
 ) -> Result<BTreeMap<u32, Desired>, CompileError> {
     let names = &plan.names;
     let programs = nic::programs(&names.model, &names.ids, &plan.node, interfaces)?;
     let node: Arc<str> = Arc::from(plan.node.as_str());
     Ok(programs
         .into_iter()
-        .map(|(device, program)| (device, desired(&program, names, &node)))
+        .map(|(device, program)| (device, desired(&program, names, &node, macs)))
         .collect())
 }
 
-fn desired(program: &Program, names: &Names, node: &Arc<str>) -> Desired {
+fn desired(
+    program: &Program,
+    names: &Names,
+    node: &Arc<str>,
+    macs: &BTreeMap<u32, Mac>,
+) -> Desired {
     let Program {
         vport,
         underlay,
@@ -95,14 +103,14 @@ fn desired(program: &Program, names: &Names, node: &Arc<str>) -> Desired {
     for (id, hop) in nexthop {
         let entry = nexthop::Entry {
             key: nexthop::Key { nexthop_id: *id },
-            action: action(hop),
+            action: action(hop, macs),
         };
         add(entry.into(), port(id));
     }
     desired
 }
 
-fn action(hop: &Nexthop) -> nexthop::Action {
+fn action(hop: &Nexthop, macs: &BTreeMap<u32, Mac>) -> nexthop::Action {
     match *hop {
         Nexthop::ToPort {
             device_port,
@@ -124,7 +132,13 @@ fn action(hop: &Nexthop) -> nexthop::Action {
         } => nexthop::Action::ToVtep {
             src_vtep: src_vtep.0,
             dst_vtep: dst_vtep.0,
-            src_mac: src_mac.0.into(),
+            // Left open: the uplink's own. Bridges drop what comes from no address.
+            src_mac: match src_mac {
+                Mac([0, 0, 0, 0, 0, 0]) => macs.get(&device_port).map_or(src_mac, |mac| *mac),
+                _ => src_mac,
+            }
+            .0
+            .into(),
             dst_mac: dst_mac.0.into(),
             vni: vni(id),
             mtu,

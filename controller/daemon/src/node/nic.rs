@@ -49,6 +49,8 @@ pub(crate) struct Synced {
     pub(crate) leftovers: Option<Problem>,
     /// Entries in place by resource.
     pub(crate) entries: BTreeMap<Arc<str>, u64>,
+    /// Entries in place and entries wanted by table, in pipeline order.
+    pub(crate) tables: BTreeMap<Table, (u64, u64)>,
 }
 
 /// An open NIC.
@@ -105,12 +107,14 @@ impl Nic {
                 break;
             }
         }
-        let in_place = desired
-            .entries
-            .iter()
-            .filter(|(key, _)| !missing.contains(key));
         let mut left = BTreeMap::new();
-        for (key, (entry, owner)) in in_place {
+        for (key, (entry, owner)) in &desired.entries {
+            let (there, wanted) = synced.tables.entry(key.table()).or_default();
+            *wanted += 1;
+            if missing.contains(key) {
+                continue;
+            }
+            *there += 1;
             *synced.entries.entry(Arc::clone(owner)).or_default() += 1;
             left.insert(key.clone(), entry.clone());
         }

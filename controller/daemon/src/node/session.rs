@@ -17,7 +17,7 @@ use super::nic::{Desired, Loss, Lost, Nic, OpenError};
 use super::policy::Link;
 use crate::dial;
 use crate::plan::NodePlan;
-use crate::status::{Problem, Reason};
+use crate::status::{self, Problem, Reason};
 
 /// Why a session has ended.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,7 @@ impl Error {
 pub(super) type Displaced = HashMap<u32, Id>;
 
 mod round;
+mod states;
 
 struct Session<'a> {
     context: &'a Context,
@@ -75,6 +76,8 @@ struct Session<'a> {
     settled: BTreeMap<u32, Desired>,
     /// Entries that each NIC has by resource.
     counts: BTreeMap<u32, BTreeMap<Arc<str>, u64>>,
+    /// What is known of each declared NIC.
+    states: BTreeMap<u32, status::Nic>,
 }
 
 /// Runs until the session is of no more use.
@@ -181,6 +184,7 @@ impl<'a> Session<'a> {
             report.failure = None;
             report.problems.clear();
             report.entries.clear();
+            report.nics.clear();
         });
         Ok(Self {
             context,
@@ -192,6 +196,7 @@ impl<'a> Session<'a> {
             lost,
             settled: BTreeMap::new(),
             counts: BTreeMap::new(),
+            states: BTreeMap::new(),
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use penstock_api::v1::condition::{State, Type};
 use penstock_api::v1::resource::Spec;
-use penstock_api::v1::{NodeStatus, Status};
+use penstock_api::v1::{Condition, NicStatus, NodeStatus, Status};
 
 use super::{Problem, Reason, Report, accepted, condition};
 use crate::plan::{Plan, vpc_of};
@@ -153,11 +153,47 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
             programmed(state, problem.reason, message)
         }
     };
+    let mut conditions = vec![accepted(), resolved, programmed];
+    conditions.extend(degraded(row, nodes));
     Status {
         observed_generation: row.generation(),
-        conditions: vec![accepted(), resolved, programmed],
+        conditions,
         nodes: sum.shown,
     }
+}
+
+/// What is wrong with NICs of a node, or with the one that a port is on, though the rest
+/// works. Given only where there is something.
+fn degraded(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {
+    let (node, only) = match &row.resource.spec {
+        Some(Spec::Port(port)) => (short(&port.node), Some(port.nic.max(1))),
+        Some(Spec::Node(_)) => (short(row.name()), None),
+        _ => return None,
+    };
+    let view = nodes.iter().find(|view| short(view.name) == node)?;
+    // Of a node without a session nothing is known.
+    let report = view.report.filter(|it| it.unreachable.is_none())?;
+    let wrong: Vec<&Problem> = report
+        .nics
+        .iter()
+        .filter(|(id, _)| only.is_none_or(|only| only == **id))
+        .filter_map(|(_, nic)| match only {
+            // A port's own entries have their own problems.
+            Some(_) => nic.uplink.as_ref(),
+            None => nic.uplink.as_ref().or(nic.problem.as_ref()),
+        })
+        .collect();
+    let first = wrong.first()?;
+    let message = match (only, wrong.len()) {
+        (None, count) => format!("{count} of {} NICs; {}", report.nics.len(), first.message),
+        (Some(_), _) => first.message.clone(),
+    };
+    Some(condition(
+        Type::Degraded,
+        State::True,
+        first.reason,
+        message,
+    ))
 }
 
 /// The node that a port is on, by its short name.
@@ -186,7 +222,25 @@ fn node_status(row: &Row, view: View<'_>, problem: Option<&Problem>) -> NodeStat
         reason: problem.map_or_else(String::new, |problem| problem.message.clone()),
         nic_entries: entries,
         generation: view.report.map_or(0, |report| report.generation),
+        nics: match view.report {
+            Some(report) if view.name == row.name() => nic_statuses(report),
+            _ => Vec::new(),
+        },
     }
+}
+
+fn nic_statuses(report: &Report) -> Vec<NicStatus> {
+    let nics = report.nics.iter().map(|(device_id, nic)| {
+        let why = nic.problem.iter().chain(&nic.uplink);
+        let why: Vec<&str> = why.map(|problem| problem.message.as_str()).collect();
+        NicStatus {
+            device_id: *device_id,
+            programmed: nic.problem.is_none(),
+            reason: why.join("; "),
+            tables: nic.tables.clone(),
+        }
+    });
+    nics.collect()
 }
 
 fn summary(row: &Row, nodes: &[View<'_>]) -> String {

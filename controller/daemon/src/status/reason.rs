@@ -48,6 +48,8 @@ reasons! {
     NicFailed,
     /// The NIC's P4Runtime session has ended.
     NicLost,
+    /// The NIC's uplink carries nothing.
+    UplinkDown,
     /// The worker refuses the policy.
     PolicyRefused,
     /// A table of the NIC has no room.

@@ -26,8 +26,10 @@ pub struct State {
     pub generation: u64,
     pub policy: slowpath::Held,
     pub nics: BTreeMap<u32, p4rt::Nic>,
-    /// Entries of each table that a NIC takes.
-    pub capacity: BTreeMap<Table, usize>,
+    /// Entries of a NIC's table that it takes.
+    pub capacity: BTreeMap<(u32, Table), usize>,
+    /// Why NICs' uplinks carry nothing.
+    pub uplink_errors: BTreeMap<u32, String>,
 
     pub snapshots: u64,
     pub deltas: u64,

@@ -14,6 +14,7 @@ mod controller;
 mod diagnostics;
 mod fake;
 mod limits;
+mod nics;
 mod nodes;
 mod plans;
 mod property;

@@ -406,7 +406,7 @@ async fn a_nic_that_is_not_as_declared_is_not_programmed() {
 #[tokio::test]
 async fn a_full_table_is_told_of_the_resource_and_tried_again() {
     let worker = Worker::start("n1", 1, 1).await;
-    worker.state.lock().capacity.insert(Table::Vport, 2);
+    worker.state.lock().capacity.insert((1, Table::Vport), 2);
     let controller = bed(&[&worker], &[(1, "n1"), (2, "n1"), (3, "n1")]).await;
     let victim = until("one of three ports not to fit", || async {
         for number in 1..=3 {

@@ -120,6 +120,29 @@ pub struct Nic {
     pub mtu: Option<u16>,
     /// The underlay's gateway.
     pub gateway: Option<Ipv4Addr>,
+    /// Entries that its tables take.
+    #[serde(default)]
+    pub capacity: Capacity,
+}
+
+/// `capacity = { mapping = 4096, .. }`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capacity {
+    /// Where ports send from.
+    pub vport: Option<u32>,
+    /// Known tunnels.
+    pub underlay: Option<u32>,
+    /// Ports' own addresses.
+    pub spoof_guard: Option<u32>,
+    /// Connections.
+    pub flow: Option<u32>,
+    /// Static rules.
+    pub acl: Option<u32>,
+    /// Destinations.
+    pub mapping: Option<u32>,
+    /// Next hops.
+    pub nexthop: Option<u32>,
 }
 
 /// `uplink = { devargs = ".." }` or `uplink = { interface = ".." }`

@@ -2,20 +2,23 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::{ConfigError, Nic, Pattern, Uplink, file, refuse};
+use penstock_engine::nic::Capacities;
+
+use super::{ConfigError, Nic, Pattern, Uplink, check_range, file, refuse};
 
 /// Ascending by device id, without two that share what each must have alone.
-pub(super) fn check(nics: Vec<file::Nic>) -> Result<Vec<Nic>, ConfigError> {
+/// `flows` is the capacity of flow tables that name none.
+pub(super) fn check(nics: Vec<file::Nic>, flows: u32) -> Result<Vec<Nic>, ConfigError> {
     if nics.is_empty() || nics.len() > 16 {
         return refuse(
             "nic",
-            &format!("{} entries", nics.len()),
-            "a node has 1 to 16 NICs: add a [[nic]] section with device_id, uplink and vtep",
+            &format!("{} sections", nics.len()),
+            "a node has 1 to 16 NICs, each a [[nic]] section with device_id, uplink and vtep",
         );
     }
     let mut checked: Vec<Nic> = Vec::with_capacity(nics.len());
     for (i, nic) in nics.into_iter().enumerate() {
-        let nic = check_one(i, nic)?;
+        let nic = check_one(i, nic, flows)?;
         let clash = |field: &str, value: &str| {
             refuse(
                 &format!("nic[{i}].{field}"),
@@ -40,13 +43,14 @@ pub(super) fn check(nics: Vec<file::Nic>) -> Result<Vec<Nic>, ConfigError> {
     Ok(checked)
 }
 
-fn check_one(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
+fn check_one(i: usize, nic: file::Nic, flows: u32) -> Result<Nic, ConfigError> {
     let file::Nic {
         device_id,
         uplink,
         vtep,
         mtu,
         gateway,
+        capacity,
     } = nic;
     let field = |name: &str| format!("nic[{i}].{name}");
     if device_id == 0 {
@@ -96,6 +100,7 @@ fn check_one(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
             );
         }
     }
+    let capacities = capacities(i, capacity, flows)?;
     Ok(Nic {
         device_id,
         uplink,
@@ -103,6 +108,39 @@ fn check_one(i: usize, nic: file::Nic) -> Result<Nic, ConfigError> {
         vtep_prefix_len,
         mtu,
         gateway,
+        capacities,
+    })
+}
+
+/// What was given, and the usual for the rest.
+fn capacities(i: usize, given: file::Capacity, flows: u32) -> Result<Capacities, ConfigError> {
+    let usual = Capacities {
+        flow: flows,
+        ..Capacities::default()
+    };
+    let file::Capacity {
+        vport,
+        underlay,
+        spoof_guard,
+        flow,
+        acl,
+        mapping,
+        nexthop,
+    } = given;
+    let choose = |table: &str, given: Option<u32>, usual: u32| {
+        let entries = given.unwrap_or(usual);
+        check_range(&format!("nic[{i}].capacity.{table}"), entries, 2, 1 << 26)?;
+        Ok(entries)
+    };
+    Ok(Capacities {
+        vport: choose("vport", vport, usual.vport)?,
+        underlay: choose("underlay", underlay, usual.underlay)?,
+        spoof_guard: choose("spoof_guard", spoof_guard, usual.spoof_guard)?,
+        flow: choose("flow", flow, usual.flow)?,
+        acl: choose("acl", acl, usual.acl)?,
+        mapping: choose("mapping", mapping, usual.mapping)?,
+        nexthop: choose("nexthop", nexthop, usual.nexthop)?,
+        ..usual
     })
 }
 

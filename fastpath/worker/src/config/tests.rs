@@ -99,6 +99,16 @@ fn refusals_name_field_value_and_remedy() {
         ("gateway =", "mtu = 100\ngateway =", "nic[0].mtu = 100"),
         ("192.0.2.2/24", "192.0.2.1/24", "nic[1].vtep = 192.0.2.1"),
         (
+            "gateway =",
+            "capacity = { mapping = 1 }\ngateway =",
+            "nic[0].capacity.mapping = 1: choose a number",
+        ),
+        (
+            "gateway =",
+            "capacity = { fence = 9 }\ngateway =",
+            "unknown field `fence`",
+        ),
+        (
             "192.0.2.254",
             "198.51.100.1",
             "nic[0].gateway = 198.51.100.1",
@@ -178,4 +188,41 @@ fn the_example_is_good() {
     assert_eq!(config.nics.len(), 1);
     assert!(config.tls.is_some());
     assert!(config.metrics_listen.is_some());
+}
+
+fn with_nics(count: u8) -> String {
+    let mut text = "node = \"host-1\"\ndata_dir = \"/d\"\nflow_capacity = 100\n".to_owned();
+    for id in 1..=count {
+        text += &format!(
+            "[[nic]]\ndevice_id = {id}\nuplink = {{ interface = \"u{id}\" }}\nvtep = \"192.0.2.{id}/24\"\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn sixteen_nics_and_no_more() {
+    assert_eq!(check(&with_nics(16)).expect("good").nics.len(), 16);
+    for (count, words) in [(0, "nic = 0 sections"), (17, "nic = 17 sections")] {
+        let error = check(&with_nics(count)).expect_err(words);
+        assert!(error.starts_with(words), "{error}");
+        assert!(error.contains("a node has 1 to 16 NICs"), "{error}");
+    }
+}
+
+#[test]
+fn each_nic_has_capacities_of_its_own() {
+    let text = with_nics(2) + "capacity = { mapping = 7, flow = 9 }\n";
+    let nics = check(&text).expect("good").nics;
+    let usual = Capacities {
+        flow: 100,
+        ..Capacities::default()
+    };
+    assert_eq!(nics[0].capacities, usual);
+    let small = Capacities {
+        mapping: 7,
+        flow: 9,
+        ..usual
+    };
+    assert_eq!(nics[1].capacities, small);
 }

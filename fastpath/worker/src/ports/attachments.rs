@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use penstock_flow::Mac;
 
-use super::{Backend, Numbers, Opened, PortError, Purpose, Source};
+use super::{Backend, Link, Numbers, Opened, PortError, Purpose, Source};
 use crate::config;
 use crate::lcore::Lcores;
 
@@ -53,6 +53,8 @@ pub struct Attachments {
     states: BTreeMap<String, State>,
     /// The interfaces behind uplinks, and their state.
     uplink_states: BTreeMap<u32, State>,
+    /// Why uplinks carry nothing, by device port; those that carry are not in it.
+    uplink_errors: BTreeMap<u32, String>,
 }
 
 impl Attachments {
@@ -72,6 +74,7 @@ impl Attachments {
             uplinks: BTreeMap::new(),
             states: BTreeMap::new(),
             uplink_states: BTreeMap::new(),
+            uplink_errors: BTreeMap::new(),
         }
     }
 
@@ -102,7 +105,7 @@ impl Attachments {
     /// uplinks whose interface was made anew are attached again. Returns whether any
     /// state has changed. Cheap when nothing has: a question to the kernel for each.
     pub async fn reconcile(&mut self, wanted: &BTreeSet<String>) -> bool {
-        let before = self.states.clone();
+        let before = (self.states.clone(), self.uplink_errors.clone());
         self.reconcile_uplinks().await;
         let gone: Vec<_> = self
             .states
@@ -137,7 +140,14 @@ impl Attachments {
             }
             self.states.insert(name.clone(), state);
         }
-        self.states != before
+        (&self.states, &self.uplink_errors) != (&before.0, &before.1)
+    }
+
+    /// Why the uplink of this device port carries nothing, as far as the kernel knows;
+    /// `None` while it does.
+    #[must_use]
+    pub fn uplink_error(&self, device_port: u32) -> Option<&str> {
+        self.uplink_errors.get(&device_port).map(String::as_str)
     }
 
     /// What is known of each wanted interface.
@@ -218,7 +228,8 @@ impl Attachments {
                 }
             };
             if let Some(State::Attached { link, .. }) = state {
-                if found.is_some_and(|found| found.index == link) {
+                if let Some(found) = found.filter(|found| found.index == link) {
+                    self.note_uplink(device_port, name, silent(name, found));
                     continue;
                 }
                 tracing::error!(uplink = name, "uplink is gone; waiting for it");
@@ -241,7 +252,26 @@ impl Attachments {
                     Err(error) => State::Failed(error.to_string()),
                 }
             };
+            let error = match &next {
+                State::Failed(why) => Some(why.clone()),
+                State::Attached { .. } => found.and_then(|found| silent(name, found)),
+            };
+            self.note_uplink(device_port, name, error);
             self.uplink_states.insert(device_port, next);
+        }
+    }
+
+    fn note_uplink(&mut self, device_port: u32, name: &str, error: Option<String>) {
+        let before = match &error {
+            Some(why) => self.uplink_errors.insert(device_port, why.clone()),
+            None => self.uplink_errors.remove(&device_port),
+        };
+        match (before, error) {
+            (before, Some(why)) if before.as_ref() != Some(&why) => {
+                tracing::error!(uplink = name, why, "uplink carries nothing");
+            }
+            (Some(_), None) => tracing::info!(uplink = name, "uplink carries again"),
+            _ => {}
         }
     }
 
@@ -290,4 +320,15 @@ impl Attachments {
             }
         }
     }
+}
+
+/// Why an interface that is there carries nothing.
+fn silent(name: &str, found: Link) -> Option<String> {
+    if !found.up {
+        return Some(format!(
+            "interface {name} is down; set it up: ip link set {name} up"
+        ));
+    }
+    (!found.carrier)
+        .then(|| format!("interface {name} has no carrier; look after its cable and the other end"))
 }

@@ -17,6 +17,8 @@ pub struct Link {
     pub index: u32,
     /// Administratively up.
     pub up: bool,
+    /// Something is at the other end.
+    pub carrier: bool,
     /// Bytes of an IP packet.
     pub mtu: u32,
     /// Its address; all zero where it has none.
@@ -107,6 +109,7 @@ fn read(message: &LinkMessage) -> Link {
     let mut link = Link {
         index: message.header.index,
         up: message.header.flags.contains(LinkFlags::Up),
+        carrier: message.header.flags.contains(LinkFlags::LowerUp),
         mtu: 0,
         mac: Mac::default(),
     };

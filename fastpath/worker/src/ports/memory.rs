@@ -19,6 +19,7 @@ pub struct Host {
 #[derive(Debug, Default)]
 struct State {
     interfaces: BTreeMap<String, u32>,
+    down: BTreeSet<String>,
     next_index: u32,
     open: BTreeSet<u32>,
 }
@@ -43,6 +44,16 @@ impl Host {
     /// An interface vanishes.
     pub fn unplug(&self, name: &str) {
         self.lock().interfaces.remove(name);
+    }
+
+    /// An interface is set up or down.
+    pub fn set_up(&self, name: &str, up: bool) {
+        let mut state = self.lock();
+        if up {
+            state.down.remove(name);
+        } else {
+            state.down.insert(name.to_owned());
+        }
     }
 
     /// The device ports that are open.
@@ -72,9 +83,12 @@ impl Queues for Silence {
 #[tonic::async_trait]
 impl Backend for Host {
     async fn link(&self, interface: &str) -> Result<Option<Link>, PortError> {
-        Ok(self.lock().interfaces.get(interface).map(|index| Link {
+        let state = self.lock();
+        let up = !state.down.contains(interface);
+        Ok(state.interfaces.get(interface).map(|index| Link {
             index: *index,
-            up: true,
+            up,
+            carrier: up,
             mtu: 1500,
             mac: Mac([2, 0, 0, 0, 0, *index as u8]),
         }))

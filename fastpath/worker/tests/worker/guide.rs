@@ -40,6 +40,7 @@ fn every_field() {
                 "Attachments" => "attachments.",
                 "Nic" => "nic.",
                 "Uplink" => "nic.uplink.",
+                "Capacity" => "nic.capacity.",
                 other => panic!("{other}: a section that this test does not know"),
             };
         } else if let Some((name, _)) = line

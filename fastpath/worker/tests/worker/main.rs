@@ -12,5 +12,6 @@ mod guide;
 mod memory;
 mod metrics;
 mod netns;
+mod nics;
 mod slowpath;
 mod tls;

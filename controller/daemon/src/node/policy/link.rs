@@ -47,6 +47,7 @@ pub(crate) struct Link {
     generation: u64,
     confirmed: Option<(u64, Arc<Policy>)>,
     attachments: BTreeMap<PortId, v1::Attachment>,
+    uplink_errors: BTreeMap<u32, String>,
 }
 
 impl Link {
@@ -70,6 +71,7 @@ impl Link {
             generation,
             confirmed: None,
             attachments: BTreeMap::new(),
+            uplink_errors: BTreeMap::new(),
         })
     }
 
@@ -85,6 +87,12 @@ impl Link {
         &self.attachments
     }
 
+    /// Why NICs' uplinks carry nothing, as the worker last said, by device id; those that
+    /// carry are not in it.
+    pub(crate) fn uplink_errors(&self) -> &BTreeMap<u32, String> {
+        &self.uplink_errors
+    }
+
     /// Waits for a status nobody asked for: an interface has come or gone.
     /// Cancel safe.
     ///
@@ -95,7 +103,7 @@ impl Link {
         if Outcome::try_from(status.result) == Ok(Outcome::InForce)
             && status.generation == self.generation()
         {
-            self.attach(status.attachments);
+            self.learn(status);
         }
         Ok(())
     }
@@ -117,7 +125,7 @@ impl Link {
             match Outcome::try_from(status.result) {
                 Ok(Outcome::InForce) => {
                     self.confirmed = Some((generation, Arc::clone(policy)));
-                    self.attach(status.attachments);
+                    self.learn(status);
                     return Ok(());
                 }
                 Ok(Outcome::Resync) => {
@@ -171,10 +179,17 @@ impl Link {
             .ok_or_else(|| Status::unavailable("the worker closed the policy stream"))
     }
 
-    fn attach(&mut self, attachments: Vec<v1::Attachment>) {
-        self.attachments = attachments
+    fn learn(&mut self, status: v1::PolicyStatus) {
+        self.attachments = status
+            .attachments
             .into_iter()
             .map(|attachment| (attachment.port_id, attachment))
+            .collect();
+        self.uplink_errors = status
+            .nics
+            .into_iter()
+            .filter(|nic| !nic.uplink_error.is_empty())
+            .map(|nic| (nic.device_id, nic.uplink_error))
             .collect();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use penstock_flow::Addr;
+use penstock_flow::{Addr, Mac};
 use penstock_policies::nic::Interfaces;
 use tokio::task::JoinSet;
 
@@ -34,13 +34,16 @@ impl Session<'_> {
         let interfaces = self.interfaces();
         let mut failure = None;
         let mut syncs = JoinSet::new();
-        let tables = desired::tables(target, &interfaces)?;
+        let tables = desired::tables(target, &interfaces, &self.uplink_macs())?;
         // A NIC that is no longer declared keeps what it has.
         self.nics.retain(|id, _| tables.contains_key(id));
         self.settled.retain(|id, _| tables.contains_key(id));
         self.counts.retain(|id, _| tables.contains_key(id));
+        self.states.retain(|id, _| tables.contains_key(id));
         for (device_id, desired) in tables {
+            self.look_at_uplink(device_id);
             if let Err(problem) = self.check_nic(target, device_id) {
+                self.note_nic(device_id, &problem);
                 failure.get_or_insert(problem);
                 continue;
             }
@@ -58,7 +61,9 @@ impl Session<'_> {
                 Err(OpenError::NotPrimary(id)) => return Err(Error::NotPrimary(id)),
                 Err(error) => {
                     let message = format!("NIC {device_id}: {error}");
-                    failure.get_or_insert(Problem::new(Reason::NicNotOpen, message));
+                    let problem = Problem::new(Reason::NicNotOpen, message);
+                    self.note_nic(device_id, &problem);
+                    failure.get_or_insert(problem);
                 }
             }
         }
@@ -69,7 +74,8 @@ impl Session<'_> {
                 continue;
             };
             match result {
-                Ok(synced) => {
+                Ok(mut synced) => {
+                    self.keep_state(device_id, &mut synced);
                     writes += synced.writes;
                     drift += synced.drift;
                     self.log(device_id, &synced);
@@ -86,7 +92,9 @@ impl Session<'_> {
                 // Unknown what was applied: the NIC is opened and read anew.
                 Err(status) => {
                     let message = format!("NIC {device_id}: {}", dial::words(&status));
-                    failure.get_or_insert(Problem::new(Reason::NicFailed, message));
+                    let problem = Problem::new(Reason::NicFailed, message);
+                    self.note_nic(device_id, &problem);
+                    failure.get_or_insert(problem);
                 }
             }
         }
@@ -96,6 +104,7 @@ impl Session<'_> {
                 .any(|problem| problem.reason != Reason::AttachmentNotFound);
         let entries = self.count_entries();
         let generation = self.link.generation();
+        let nics = self.states.clone();
         self.context.board.update(self.name, |report| {
             report.generation = generation;
             if failure.is_none() {
@@ -104,6 +113,7 @@ impl Session<'_> {
             report.failure = failure;
             report.problems = problems;
             report.entries = entries;
+            report.nics = nics;
             report.writes += writes;
             report.drift += drift;
         });
@@ -216,6 +226,14 @@ impl Session<'_> {
                 .map(|nic| (nic.device_id, nic.uplink_port))
                 .collect(),
         }
+    }
+
+    fn uplink_macs(&self) -> BTreeMap<u32, Mac> {
+        let nics = self.info.nics.iter().filter_map(|nic| {
+            let mac = <[u8; 6]>::try_from(nic.uplink_mac.as_slice()).ok()?;
+            Some((nic.uplink_port, Mac(mac)))
+        });
+        nics.collect()
     }
 
     fn attachment_problems(&self, target: &NodePlan) -> BTreeMap<String, Problem> {

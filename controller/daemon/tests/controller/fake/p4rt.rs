@@ -42,7 +42,11 @@ impl State {
         if self.poisoned.contains(&key) {
             return Err(Refusal::new(Code::InvalidArgument, "poisoned by the test"));
         }
-        let capacity = self.capacity.get(&table).copied().unwrap_or(usize::MAX);
+        let capacity = self
+            .capacity
+            .get(&(device_id, table))
+            .copied()
+            .unwrap_or(usize::MAX);
         let nic = self.nics.get_mut(&device_id).unwrap();
         let used = nic.entries.keys().filter(|it| it.table() == table).count();
         let refers = |entry: &Entry, id: u32| {

@@ -80,6 +80,14 @@ impl State {
             .collect()
     }
 
+    fn nic_states(&self) -> Vec<v1::NicState> {
+        let nics = self.vteps.keys().map(|id| v1::NicState {
+            device_id: *id,
+            uplink_error: self.uplink_errors.get(id).cloned().unwrap_or_default(),
+        });
+        nics.collect()
+    }
+
     fn update(&mut self, update: v1::PolicyUpdate, first: bool) -> v1::PolicyStatus {
         let generation = update.generation;
         let answer = |result: Outcome, message: &str| v1::PolicyStatus {
@@ -87,6 +95,7 @@ impl State {
             result: result.into(),
             message: message.to_owned(),
             attachments: vec![],
+            nics: vec![],
         };
         let snapshot = update.base_generation == 0;
         if snapshot {
@@ -128,6 +137,7 @@ impl State {
         });
         v1::PolicyStatus {
             attachments: self.attachments(),
+            nics: self.nic_states(),
             ..answer(Outcome::InForce, "")
         }
     }
@@ -151,7 +161,12 @@ impl SlowPath for Service {
                 uplink_port: 500 + device_id,
                 uplink_mac: vec![2, 0, 0, 0, 0, 1],
                 uplink_mtu: 1600,
-                capacity: Default::default(),
+                capacity: state
+                    .capacity
+                    .iter()
+                    .filter(|((nic, _), _)| nic == device_id)
+                    .map(|((_, table), most)| (table.name().to_owned(), *most as u32))
+                    .collect(),
             }
         });
         Ok(Response::new(v1::NodeInfo {
@@ -195,7 +210,7 @@ impl SlowPath for Service {
         };
         tokio::spawn(async move {
             let mut first = true;
-            let mut told = vec![];
+            let mut told = Default::default();
             loop {
                 let look = tokio::time::sleep(std::time::Duration::from_millis(10));
                 let status = tokio::select! {
@@ -209,7 +224,7 @@ impl SlowPath for Service {
                     },
                     () = look => {
                         let state = state.lock();
-                        if first || state.attachments() == told {
+                        if first || (state.attachments(), state.nic_states()) == told {
                             continue;
                         }
                         v1::PolicyStatus {
@@ -217,6 +232,7 @@ impl SlowPath for Service {
                             result: Outcome::InForce.into(),
                             message: String::new(),
                             attachments: state.attachments(),
+                            nics: state.nic_states(),
                         }
                     }
                 };
@@ -225,7 +241,7 @@ impl SlowPath for Service {
                     return;
                 }
                 if status.result() == Outcome::InForce {
-                    told = status.attachments.clone();
+                    told = (status.attachments.clone(), status.nics.clone());
                 }
                 if sender.send(Ok(status)).await.is_err() {
                     return;

@@ -304,6 +304,7 @@ impl Node {
             result: result.into(),
             message,
             attachments: Vec::new(),
+            nics: Vec::new(),
         };
         let refused = |message| answer(v1::policy_status::Result::Refused, message);
         let next = policy::apply(current, update).map_err(|error| match error {
@@ -363,6 +364,14 @@ impl Node {
     }
 
     fn in_force(&self, attachments: &Attachments, message: String) -> v1::PolicyStatus {
+        let nics = self.facts.nics.iter().map(|nic| v1::NicState {
+            device_id: nic.device_id,
+            uplink_error: attachments
+                .uplink_error(nic.uplink_port)
+                .unwrap_or_default()
+                .to_owned(),
+        });
+        let nics = nics.collect();
         let ruleset = self.ruleset();
         let ports = ruleset.iter().flat_map(|ruleset| &ruleset.policy().ports);
         let attachments = ports.map(|(id, port)| {
@@ -382,6 +391,7 @@ impl Node {
             result: v1::policy_status::Result::InForce.into(),
             message,
             attachments: attachments.collect(),
+            nics,
         }
     }
 }

@@ -1,0 +1,367 @@
+//! A small cluster for tests: one controller, nodes with several NICs each, whose
+//! uplinks all meet in one switch, and workloads.
+//!
+//! ```text
+//!   ctl: penstockd, penstock            10.255.0.1 (bridge)
+//!     |            \
+//!   node 1         node 2 ..            10.255.0.11, .12
+//!    u1 .. uN       u1 .. uN            192.168.50.33 .. (the workers' own)
+//!      \  |  /       \  |  /
+//!       wire: a bridge, its ports named NODE-uN
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::bed::{Bed, Interrupt, Netns, Workload, cable, eventually, quiet};
+use crate::demo::{Penstock, Pki};
+
+/// Waits end here, on a machine that is busy with other things too.
+pub const SOON: Duration = Duration::from_secs(60);
+/// Bytes of a workload's packet.
+pub const TENANT_MTU: u16 = 1500;
+/// Room for it and VXLAN.
+pub const UNDERLAY_MTU: u16 = 1600;
+/// Where penstockd serves, inside `ctl`.
+const SERVER: &str = "127.0.0.1:9500";
+
+/// A node's name and its NICs.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Its name, at most nine letters.
+    pub name: &'static str,
+    /// NICs with the device ids 1 to this.
+    pub nics: u8,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Lab {
+    bed: Bed,
+    ctl: Netns,
+    wire: Netns,
+    nodes: Vec<(NodeSpec, Netns)>,
+    binaries: PathBuf,
+    pki: Pki,
+}
+
+impl Lab {
+    /// Namespaces and cables; nothing runs yet. `prefix` is the bed's.
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn build(prefix: &str, binaries: &Path, nodes: &[NodeSpec]) -> Result<Self> {
+        let mut bed = Bed::new(prefix)?;
+        let ctl = bed.netns("ctl")?;
+        ctl.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
+        ctl.run(&["ip", "addr", "add", "10.255.0.1/24", "dev", "br0"])?;
+        ctl.run(&["ip", "link", "set", "br0", "up"])?;
+        let wire = bed.netns("wire")?;
+        wire.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
+        quiet_bridge(&wire)?;
+        let names: Vec<&str> = nodes.iter().map(|node| node.name).collect();
+        let pki = Pki::issue(binaries, bed.scratch().join("pki"), &names)?;
+        let mut lab = Self {
+            bed,
+            ctl,
+            wire,
+            nodes: Vec::new(),
+            binaries: binaries.to_owned(),
+            pki,
+        };
+        for (i, node) in nodes.iter().enumerate() {
+            lab.add_node(i, node)?;
+        }
+        Ok(lab)
+    }
+
+    fn add_node(&mut self, i: usize, node: &NodeSpec) -> Result<()> {
+        let (ctl, wire) = (&self.ctl, &self.wire);
+        let ns = self.bed.netns(node.name)?;
+        let to = format!("to-{}", node.name);
+        cable(ctl, &to, &ns, "mgmt", 1500)?;
+        ctl.run(&["ip", "link", "set", &to, "master", "br0", "up"])?;
+        let address = format!("{}/24", mgmt(i));
+        ns.run(&["ip", "addr", "add", &address, "dev", "mgmt"])?;
+        ns.run(&["ip", "link", "set", "mgmt", "up"])?;
+        for nic in 1..=node.nics {
+            let (near, far) = (uplink(nic), socket(node.name, nic));
+            cable(&ns, &near, wire, &far, UNDERLAY_MTU)?;
+            quiet(&ns, &near)?;
+            quiet(wire, &far)?;
+            ns.run(&["ip", "link", "set", &near, "up"])?;
+            wire.run(&["ip", "link", "set", &far, "master", "br0", "up"])?;
+        }
+        self.nodes.push((node.clone(), ns));
+        Ok(())
+    }
+
+    /// A workload in a namespace of its own, `eth0` plugged into a node as `name`.
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn plug(&mut self, node: usize, name: &str, mac: &str, addrs: &[&str]) -> Result<Workload> {
+        let ns = self.bed.netns(name)?;
+        let (_, host) = self.nodes.get(node).context("no such node")?;
+        Workload::plug(ns, host, name, mac, addrs, TENANT_MTU)
+    }
+
+    /// Starts penstockd and all workers; `more` goes into a NIC's section.
+    ///
+    /// # Errors
+    /// When one does not start, or penstockd does not answer.
+    pub fn start(&mut self, more: impl Fn(usize, u8) -> &'static str) -> Result<()> {
+        let (certificate, key) = self.pki.of("controller", "main");
+        let data = self.bed.scratch().join("penstockd").display().to_string();
+        let daemon = [
+            &*self.binary("penstockd"),
+            "--tls-ca",
+            &self.pki.ca(),
+            "--tls-cert",
+            &certificate,
+            "--tls-key",
+            &key,
+            "--listen",
+            SERVER,
+            "--data-dir",
+            &data,
+        ]
+        .map(str::to_owned);
+        let ctl = self.ctl.clone();
+        self.spawn(&ctl, "penstockd", &daemon)?;
+        for i in 0..self.nodes.len() {
+            self.start_worker(i, &more)?;
+        }
+        let penstock = self.penstock();
+        eventually(&Interrupt::none(), SOON, "penstockd to answer", || {
+            self.bed.check_alive()?;
+            penstock.run(&["get", "nodes"])
+        })?;
+        Ok(())
+    }
+
+    fn start_worker(&mut self, i: usize, more: &impl Fn(usize, u8) -> &'static str) -> Result<()> {
+        let (node, ns) = self.nodes.get(i).cloned().context("no such node")?;
+        let (certificate, key) = self.pki.of("node", node.name);
+        let data = self.bed.scratch().join(node.name);
+        let mut config = format!(
+            "node = \"{}\"\nlisten = \"{}:9600\"\nmetrics_listen = \"{}:9601\"\ndata_dir = {data:?}\n\
+             [tls]\ncertificate = {certificate:?}\nkey = {key:?}\nclient_ca = {:?}\n\
+             [eal]\nfile_prefix = {:?}\n",
+            node.name,
+            mgmt(i),
+            mgmt(i),
+            self.pki.ca(),
+            ns.name(),
+        );
+        for nic in 1..=node.nics {
+            config += &format!(
+                "[[nic]]\ndevice_id = {nic}\nuplink = {{ interface = \"{}\" }}\nvtep = \"{}/24\"\n{}\n",
+                uplink(nic),
+                vtep(i, nic),
+                more(i, nic),
+            );
+        }
+        let path = self.bed.scratch().join(format!("{}.toml", node.name));
+        fs::write(&path, config).with_context(|| format!("write {}", path.display()))?;
+        let command = [
+            self.binary("penstock-worker"),
+            "--config".to_owned(),
+            path.display().to_string(),
+        ];
+        self.spawn(&ns, node.name, &command)
+    }
+
+    /// Starts something in a namespace.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(&mut self, ns: &Netns, name: &str, command: &[String]) -> Result<()> {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        self.bed.spawn(ns, name, &command).map(|_| ())
+    }
+
+    /// Applies documents and waits until every node has them.
+    ///
+    /// # Errors
+    /// What `penstock` says.
+    pub fn apply(&mut self, documents: &str) -> Result<()> {
+        self.declare(documents)?;
+        self.penstock().run(&["wait", "--timeout", "35"])?;
+        Ok(())
+    }
+
+    /// Applies documents, whatever becomes of them.
+    ///
+    /// # Errors
+    /// What `penstock` says.
+    pub fn declare(&mut self, documents: &str) -> Result<()> {
+        let path = self.bed.scratch().join("policy.yaml");
+        fs::write(&path, documents).context("write the policy")?;
+        let path = path.display().to_string();
+        self.penstock().run(&["apply", "-f", &path])?;
+        Ok(())
+    }
+
+    /// The nodes as documents.
+    #[must_use]
+    pub fn node_documents(&self) -> String {
+        let mut all = String::new();
+        for (i, (node, _)) in self.nodes.iter().enumerate() {
+            all += &format!(
+                "kind: Node\nname: nodes/{}\nspec:\n  workerAddress: {}:9600\n  nics:\n",
+                node.name,
+                mgmt(i)
+            );
+            for nic in 1..=node.nics {
+                all += &format!(
+                    "    - {{deviceId: {nic}, vtep: {}, underlayMtu: {UNDERLAY_MTU}}}\n",
+                    vtep(i, nic)
+                );
+            }
+            all += "---\n";
+        }
+        all
+    }
+
+    /// The command line, as an administrator.
+    #[must_use]
+    pub fn penstock(&self) -> Penstock {
+        Penstock::new(self.ctl.clone(), &self.binaries, SERVER, &self.pki)
+    }
+
+    /// Namespace of the controller.
+    #[must_use]
+    pub fn ctl(&self) -> &Netns {
+        &self.ctl
+    }
+
+    /// Namespace of the switch between all uplinks; its ports are [`socket`]s.
+    #[must_use]
+    pub fn wire(&self) -> &Netns {
+        &self.wire
+    }
+
+    /// Namespace of a node.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn node(&self, i: usize) -> Result<&Netns> {
+        Ok(&self.nodes.get(i).context("no such node")?.1)
+    }
+
+    /// Certificates.
+    #[must_use]
+    pub fn pki(&self) -> &Pki {
+        &self.pki
+    }
+
+    /// A program of ours.
+    #[must_use]
+    pub fn binary(&self, name: &str) -> String {
+        self.binaries.join(name).display().to_string()
+    }
+
+    /// A number of a worker's `/metrics`: the sum over all samples whose line begins so.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn metric(&self, node: usize, begin: &str) -> Result<u64> {
+        let url = format!("http://{}:9601/metrics", mgmt(node));
+        let text = self.ctl.run(&["curl", "-sS", "--max-time", "9", &url])?;
+        let lines: Vec<&str> = text.lines().filter(|l| l.starts_with(begin)).collect();
+        if lines.is_empty() {
+            bail!("no metric begins with {begin:?}");
+        }
+        let values = lines.iter().map(|line| {
+            let value = line.rsplit_once(' ').map(|(_, value)| value.parse::<u64>());
+            value
+                .with_context(|| format!("a sample: {line}"))?
+                .context("a number")
+        });
+        values.sum()
+    }
+
+    /// Fails if anything that was started has ended.
+    ///
+    /// # Errors
+    /// Which, and the end of its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        self.bed.check_alive()
+    }
+
+    /// The end of a process's log, for whoever reads of a failure.
+    pub fn tail(&mut self, name: &str) -> String {
+        let log = self.bed.process(name).map(|process| process.output());
+        match log {
+            Some(Ok(log)) => {
+                let tail: Vec<&str> = log.lines().rev().take(15).collect();
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+            }
+            Some(Err(error)) => format!("{error:#}"),
+            None => format!("no process {name}"),
+        }
+    }
+}
+
+/// Frames between the uplinks only: nothing of the bridge's own.
+fn quiet_bridge(wire: &Netns) -> Result<()> {
+    wire.run(&["sysctl", "-qw", "net.ipv6.conf.br0.disable_ipv6=1"])?;
+    // Nothing may be snooped away.
+    wire.run(&[
+        "ip",
+        "link",
+        "set",
+        "br0",
+        "type",
+        "bridge",
+        "mcast_snooping",
+        "0",
+    ])?;
+    wire.run(&["ip", "link", "set", "br0", "up"])?;
+    Ok(())
+}
+
+/// A NIC's uplink inside its node.
+#[must_use]
+pub fn uplink(nic: u8) -> String {
+    format!("u{nic}")
+}
+
+/// The other end of that, in the switch.
+#[must_use]
+pub fn socket(node: &str, nic: u8) -> String {
+    format!("{node}-u{nic}")
+}
+
+/// Where a node's worker serves.
+#[must_use]
+pub fn mgmt(node: usize) -> String {
+    format!("10.255.0.{}", 11 + node)
+}
+
+/// A NIC's tunnel end.
+#[must_use]
+pub fn vtep(node: usize, nic: u8) -> String {
+    format!("192.168.50.{}", 32 * (node + 1) + usize::from(nic))
+}
+
+/// Whether beds can be made here; says loudly why not.
+#[must_use]
+pub fn can_run(binaries: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    if fs::metadata("/proc/self").map(|m| m.uid()).ok() != Some(0) {
+        eprintln!("SKIPPED: network namespaces need root");
+        return false;
+    }
+    for program in ["penstockd", "penstock-worker", "penstock", "workload"] {
+        if !binaries.join(program).exists() {
+            eprintln!("SKIPPED: {program} is not built; `cargo build --workspace --bins` first");
+            return false;
+        }
+    }
+    true
+}

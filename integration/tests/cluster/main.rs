@@ -1,0 +1,14 @@
+//! Small clusters of real workers and a real controller.
+
+mod mesh;
+mod nics;
+mod p4rt;
+
+use std::path::Path;
+
+/// Where the programs are: beside the ones that cargo built for these tests.
+fn binaries() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_workload"))
+        .parent()
+        .expect("the programs lie in a folder")
+}
