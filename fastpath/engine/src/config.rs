@@ -56,6 +56,13 @@ pub struct Config {
     pub icmp_errors_per_second: u32,
     /// ARP, ND and DHCP messages looked at per port and second.
     pub questions_per_second: u32,
+    /// Packets in fragments that are known at once. One port, or one sender from the
+    /// wire, may have a quarter, and less where others want some.
+    pub max_fragmented: u32,
+    /// Fragments that wait at once for the first one of their packet; shared alike.
+    pub max_waiting_fragments: u32,
+    /// How long they wait at most, in nanoseconds.
+    pub fragment_wait: u64,
 }
 
 impl Default for Config {
@@ -75,6 +82,9 @@ impl Default for Config {
             sweep_slice: 512,
             icmp_errors_per_second: 100,
             questions_per_second: 1000,
+            max_fragmented: 1024,
+            max_waiting_fragments: 512,
+            fragment_wait: 1_000_000_000,
         }
     }
 }

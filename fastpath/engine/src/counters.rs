@@ -17,6 +17,12 @@ impl Traffic {
         self.bytes += bytes as u64;
     }
 
+    /// It counts elsewhere.
+    pub(crate) fn take_back(&mut self, bytes: usize) {
+        self.packets = self.packets.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
+
     pub(crate) fn plus(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -44,7 +50,7 @@ impl PortCounters {
 }
 
 /// All of an engine's numbers. At any time
-/// `received.packets == sent.packets + sum(drops) + consumed`.
+/// `received.packets == sent.packets + sum(drops) + consumed + waiting`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
     /// Frames given to [`process`](crate::Engine::process).
@@ -53,6 +59,8 @@ pub struct Counters {
     pub sent: Traffic,
     /// Frames meant for the engine itself, without an answer.
     pub consumed: u64,
+    /// Fragments that wait now for the first one of their packet.
+    pub waiting: u64,
     /// Frames dropped, by `DropReason as usize`.
     pub drops: [u64; DropReason::ALL.len()],
     /// Forwarded by the NIC stages alone.
@@ -153,6 +161,7 @@ impl Default for Counters {
             received: Traffic::default(),
             sent: Traffic::default(),
             consumed: 0,
+            waiting: 0,
             drops: [0; DropReason::ALL.len()],
             nic: Traffic::default(),
             slow: Traffic::default(),
@@ -176,6 +185,7 @@ impl Counters {
             received,
             sent,
             consumed,
+            waiting,
             drops,
             nic,
             slow,
@@ -186,6 +196,7 @@ impl Counters {
         self.received.plus(*received);
         self.sent.plus(*sent);
         self.consumed += consumed;
+        self.waiting += waiting;
         for (sum, more) in self.drops.iter_mut().zip(drops) {
             *sum += more;
         }

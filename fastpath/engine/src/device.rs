@@ -3,8 +3,6 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use penstock_flow::packet::{ETHERNET_LEN, ETHERTYPE_VLAN, VLAN_TAG_LEN};
-
 use crate::counters::PortCounters;
 
 /// What a device port is.
@@ -68,17 +66,10 @@ impl Devices {
         }
     }
 
-    /// Whether `frame` is larger than the device can send.
+    /// Bytes of an IP packet that a device can send.
     #[inline]
-    pub(crate) fn is_oversized(&self, port: u32, frame: &[u8]) -> bool {
-        let tag = if frame.get(12..14) == Some(&ETHERTYPE_VLAN.to_be_bytes()) {
-            VLAN_TAG_LEN
-        } else {
-            0
-        };
-        self.0
-            .get(port as usize)
-            .is_some_and(|d| frame.len() > ETHERNET_LEN + tag + usize::from(d.mtu))
+    pub(crate) fn mtu(&self, port: u32) -> u16 {
+        self.0.get(port as usize).map_or(u16::MAX, |d| d.mtu)
     }
 
     pub(crate) fn set_uplink(&mut self, port: u32, nic: usize) {

@@ -5,8 +5,10 @@ mod carry;
 mod commit;
 mod control;
 mod dhcp;
+mod errors;
 mod first;
 mod forward;
+mod fragments;
 mod gateway;
 mod offload;
 mod read;
@@ -33,6 +35,7 @@ use crate::config::{AttachError, Config, NicConfig};
 use crate::connections::Connections;
 use crate::counters::Counters;
 use crate::device::{Devices, Role};
+use crate::fragments::Fragments;
 use crate::frame::{Frame, Outcome};
 use crate::neighbours::Neighbours;
 use crate::nic::exact::Exact;
@@ -98,6 +101,9 @@ pub struct Engine {
     counters: Counters,
     drops: Ring,
     scratch: gateway::Scratch,
+    fragments: Fragments,
+    /// What is known of the piece that is on its way.
+    given: Option<fragments::Given>,
 }
 
 impl Engine {
@@ -118,6 +124,8 @@ impl Engine {
             counters: Counters::default(),
             drops: Ring::new(config.max_drop_records),
             scratch: gateway::Scratch::new(),
+            fragments: Fragments::new(&config),
+            given: None,
             config,
         }
     }
@@ -162,7 +170,7 @@ impl Engine {
     }
 
     /// Takes one frame that arrived on `device_port` and says what becomes of
-    /// it. The frame is rewritten in place.
+    /// it. The frame is rewritten in place, unless it has to wait.
     pub fn process(
         &mut self,
         now: u64,
@@ -172,22 +180,36 @@ impl Engine {
     ) -> Outcome {
         let bytes = frame.len();
         self.counters.received.add(bytes);
-        let result = match self.devices.role(device_port) {
+        if let Some(port) = self.devices.counters_mut(device_port) {
+            port.received.add(bytes);
+        }
+        let result = self.receive(now, device_port, frame);
+        self.conclude(now, device_port, frame, out, result)
+    }
+
+    fn receive(
+        &mut self,
+        now: u64,
+        device_port: u32,
+        frame: &mut Frame<'_>,
+    ) -> Result<Outcome, DropReason> {
+        match self.devices.role(device_port) {
             Role::Local { nic, .. } => self.port_frame(now, nic, device_port, frame),
             Role::Uplink { nic } => self.uplink_frame(now, nic, device_port, frame),
             Role::None => Err(DropReason::UnknownPort),
-        };
-        let result = match result {
-            // The device would lose it without a word.
-            Ok(Outcome::Send { device_port })
-                if self.devices.is_oversized(device_port, frame.data()) =>
-            {
-                Err(DropReason::Oversized)
-            }
-            result => result,
-        };
+        }
+    }
+
+    /// Counts how a frame that came in on `device_port` has ended.
+    fn conclude(
+        &mut self,
+        now: u64,
+        device_port: u32,
+        frame: &Frame<'_>,
+        out: &mut Outbox,
+        result: Result<Outcome, DropReason>,
+    ) -> Outcome {
         if let Some(port) = self.devices.counters_mut(device_port) {
-            port.received.add(bytes);
             port.dropped += u64::from(result.is_err());
         }
         if result == Err(DropReason::NeighbourUnresolved)
@@ -208,6 +230,17 @@ impl Engine {
             Ok(Outcome::Consumed) => {
                 self.counters.consumed += 1;
                 Outcome::Consumed
+            }
+            Ok(Outcome::Hold { place }) => {
+                self.counters.waiting += 1;
+                Outcome::Hold { place }
+            }
+            Ok(Outcome::HandOver { lcore, ports }) => {
+                self.counters.received.take_back(frame.len());
+                if let Some(port) = self.devices.counters_mut(device_port) {
+                    port.received.take_back(frame.len());
+                }
+                Outcome::HandOver { lcore, ports }
             }
             Ok(Outcome::Drop(reason)) | Err(reason) => {
                 self.counters.drop(reason);
@@ -249,6 +282,7 @@ impl Engine {
         }
         self.advertise(now, out);
         self.expire(now);
+        self.fragments.expire(now);
         self.sweep(now);
     }
 
@@ -311,6 +345,14 @@ impl Engine {
                 return outcome;
             }
         };
-        self.tunnel_frame(now, nic, device_port, frame, &tunnel)
+        let len = frame.len();
+        let outcome = self.tunnel_frame(now, nic, device_port, frame, &tunnel)?;
+        if let Outcome::Hold { .. } | Outcome::HandOver { .. } = outcome {
+            // As it came: nothing but its bounds has changed.
+            let came = frame.prepend(usize::from(tunnel.inner));
+            came.and_then(|()| frame.set_len(len))
+                .map_err(|_| DropReason::NoHeadroom)?;
+        }
+        Ok(outcome)
     }
 }

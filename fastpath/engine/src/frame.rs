@@ -2,6 +2,8 @@
 
 use penstock_flow::DropReason;
 
+use crate::fragments::Ports;
+
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -14,6 +16,21 @@ pub enum Outcome {
     Drop(DropReason),
     /// It was meant for the engine and is dealt with.
     Consumed,
+    /// It waits: keep it as it is now, bounds and all, until
+    /// [`next_release`](crate::Engine::next_release) names its place.
+    Hold {
+        /// Where; free until now, and below [`places`](crate::Engine::places).
+        place: u32,
+    },
+    /// Another lcore has its flow: hand it over, as it is now, to that one's
+    /// [`process_piece`](crate::Engine::process_piece), behind all that was handed
+    /// over to it before. It counts there.
+    HandOver {
+        /// The index of that lcore's shard.
+        lcore: u16,
+        /// What the frame itself does not say.
+        ports: Ports,
+    },
 }
 
 /// Why a frame could not be moved within its buffer.

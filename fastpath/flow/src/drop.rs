@@ -37,8 +37,16 @@ drop_reasons! {
     /// An IP protocol, option or extension header that Penstock does not carry,
     /// source routes among them.
     UnknownProtocol = "unknown_protocol",
-    /// A fragment: not carried yet.
+    /// A fragment that belongs to no good packet: it overlaps another or contradicts
+    /// it, does not hold its whole transport header, or is one too many; or of what
+    /// is never sent in fragments.
     Fragment = "fragment",
+    /// A fragment that has come before.
+    FragmentDuplicate = "fragment_duplicate",
+    /// A fragment whose packet's first one did not come in time.
+    FragmentTimeout = "fragment_timeout",
+    /// A fragment for which its sender has no room left to wait in.
+    FragmentsFull = "fragments_full",
     /// VXLAN inside VXLAN, or on its way there: tenants build no tunnels here.
     NestedTunnel = "nested_tunnel",
     /// No port is bound to this device port and VLAN.

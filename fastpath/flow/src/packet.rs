@@ -10,11 +10,15 @@
 //! verified: TCP, UDP and ICMP checksums, which virtual interfaces leave to
 //! hardware that is not there; see [`verify_l4_checksum`].
 //!
+//! Fragments are described, not put together: [`first_piece`] reads the transport
+//! header that the first one carries.
+//!
 //! Refused although well-formed: more than one VLAN tag, source routing (the
 //! address in the header is not the one that policy should judge), and
 //! IPv4-mapped addresses in an IPv6 header (the two families would meet).
 
 mod arp;
+mod fragment;
 mod icmp;
 mod ipv4;
 mod ipv6;
@@ -27,6 +31,7 @@ use crate::checksum::Sum;
 use crate::{Addr, DropReason, Mac, Tuple};
 
 pub use arp::{Arp, ArpOp};
+pub use fragment::{Fragment, first_piece};
 pub use icmp::IcmpError;
 pub use l4::{Dhcp, Tcp, tcp_flags};
 pub(crate) use nd::solicited_node;
@@ -122,17 +127,6 @@ pub enum L4 {
     Fragment(Fragment),
     /// Any other protocol, or ICMP message.
     Other,
-}
-
-/// Which part of a fragmented packet this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// Fragment identification, the same in all parts.
-    pub id: u32,
-    /// Offset in bytes; 0 in the first, whose ports are in the tuple.
-    pub offset: u16,
-    /// More fragments follow.
-    pub more: bool,
 }
 
 /// Parses a frame that a local port sent.

@@ -26,7 +26,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dpdk::Mempool;
+use dpdk::{Mbuf, Mempool};
 use penstock_engine::{Engine, Outbox, Retired};
 use penstock_rules::Ruleset;
 
@@ -64,6 +64,8 @@ pub struct Core {
     /// For frames that the engine originates; `None` without DPDK.
     pool: Option<Mempool>,
     wire: Wire,
+    /// Frames that wait in the engine's places.
+    waiting: Box<[Option<Mbuf>]>,
     /// Policies that nothing refers to any more, to be dropped elsewhere.
     retired: rtrb::Producer<Retired>,
     paused: bool,
@@ -86,6 +88,7 @@ impl Core {
         max_device_ports: u32,
     ) -> (Self, Attic) {
         let (retired, attic) = rtrb::RingBuffer::new(ATTIC);
+        let places = engine.places();
         let core = Self {
             engine,
             clock,
@@ -94,6 +97,7 @@ impl Core {
             outbox: Outbox::new(),
             pool,
             wire: Wire::new(max_device_ports),
+            waiting: (0..places).map(|_| None).collect(),
             retired,
             paused: false,
             stop: false,

@@ -10,6 +10,7 @@ use penstock_flow::{Addr, DropReason, Mac};
 
 use super::Nic;
 use super::arrival::Arrival;
+use crate::device::Devices;
 use crate::frame::{Frame, Outcome};
 use crate::nic::Hop;
 use crate::nic::exact::NONE;
@@ -63,6 +64,7 @@ impl From<Blocked> for DropReason {
 /// The way to next hop `id` for this packet.
 pub(super) fn plan(
     nic: &Nic,
+    devices: &Devices,
     arrival: &Arrival,
     frame: &Frame<'_>,
     packet: &Packet,
@@ -76,12 +78,18 @@ pub(super) fn plan(
     if routed && ip.ttl <= 1 {
         return Err(Blocked::Other(DropReason::TtlExceeded));
     }
+    let bytes = frame.len().saturating_sub(ETHERNET_LEN);
     let way = match nexthop.hop {
         Hop::ToPort {
             device_port,
             vlan,
             dst_mac,
         } => {
+            // The device would lose it without a word.
+            let mtu = devices.mtu(device_port);
+            if bytes > usize::from(mtu) {
+                return Err(Blocked::TooBig { mtu });
+            }
             let room = if vlan == 0 { 0 } else { VLAN_TAG_LEN };
             if frame.start() < room {
                 return Err(Blocked::Other(DropReason::NoHeadroom));
@@ -102,11 +110,20 @@ pub(super) fn plan(
             if arrival.wire {
                 return Err(Blocked::Other(DropReason::Reflected));
             }
+            let overhead = if dst_vtep.is_v4() {
+                build::VXLAN_V4_OVERHEAD
+            } else {
+                build::VXLAN_V6_OVERHEAD
+            };
+            // An overhead counts the outer Ethernet header, which is not in the
+            // device's MTU, and not the inner one, which is: they are of one size.
+            let device = usize::from(devices.mtu(device_port)).saturating_sub(overhead);
             let mtu = match nexthop.path {
                 Some(path) if arrival.now < path.until => mtu.min(path.mtu),
                 _ => mtu,
-            };
-            if frame.len().saturating_sub(ETHERNET_LEN) > usize::from(mtu) {
+            }
+            .min(device as u16);
+            if bytes > usize::from(mtu) {
                 return Err(Blocked::TooBig { mtu });
             }
             let dst_mac = if nexthop.neighbour == NONE {
@@ -115,11 +132,6 @@ pub(super) fn plan(
                 nic.neighbours
                     .mac(nexthop.neighbour)
                     .ok_or(Blocked::Other(DropReason::NeighbourUnresolved))?
-            };
-            let overhead = if dst_vtep.is_v4() {
-                build::VXLAN_V4_OVERHEAD
-            } else {
-                build::VXLAN_V6_OVERHEAD
             };
             if frame.start() < overhead {
                 return Err(Blocked::Other(DropReason::NoHeadroom));

@@ -76,17 +76,16 @@ pub(super) fn echo_reply(
     Ok(())
 }
 
-/// Replaces the frame by the gateway's error about it, for its sender.
-/// `None`: this packet gets no error.
+/// Replaces the frame by an error about it for its sender, untagged, from the gateway
+/// of `port`'s subnet. `None`: this packet gets no error.
 pub(super) fn icmp_error(
     rules: &Ruleset,
     port: &Port,
-    arrival: &Arrival,
     frame: &mut Frame<'_>,
     packet: &Packet,
     kind: IcmpErrorKind,
     scratch: &mut Scratch,
-) -> Option<Outcome> {
+) -> Option<()> {
     let v4 = !packet.ip()?.v6;
     let subnet = rules.policy().subnets.get(&port.subnet)?;
     let gateway = *subnet.gateways.iter().find(|g| g.is_v4() == v4)?;
@@ -101,8 +100,5 @@ pub(super) fn icmp_error(
     let error = scratch.0.get(..written.ok()?)?;
     frame.set_len(error.len()).ok()?;
     frame.data_mut().copy_from_slice(error);
-    tag(frame, arrival.vlan).ok()?;
-    Some(Outcome::Send {
-        device_port: arrival.device_port,
-    })
+    Some(())
 }

@@ -9,15 +9,64 @@
 
 use penstock_flow::build::IcmpErrorKind;
 use penstock_flow::hash::source_port;
-use penstock_flow::packet::{IcmpError, Ip, L4, Packet};
-use penstock_flow::{Addr, DropReason, Key};
+use penstock_flow::packet::{Ip, L4, Packet};
+use penstock_flow::{Addr, DropReason, Tuple};
 
 use super::arrival::Arrival;
 use super::first::End;
-use super::forward::{self, Blocked};
-use super::{Engine, gateway};
+use super::forward::{self, Blocked, Plan};
+use super::{Engine, fragments, gateway};
 use crate::frame::{Frame, Outcome};
 use crate::nic::Hop;
+
+/// Where a packet goes, and which of its ends are here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) nexthop: u32,
+    pub(super) ends: [Option<End>; 2],
+}
+
+/// Why a packet goes nowhere. It is still as it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stop {
+    Drop(DropReason),
+    /// Its sender is told; where that is not possible, it is dropped for the reason.
+    Tell(IcmpErrorKind, DropReason),
+    /// It is for the gateway itself.
+    Gateway,
+}
+
+impl Stop {
+    pub(super) fn reason(&self) -> DropReason {
+        match self {
+            Self::Drop(reason) | Self::Tell(_, reason) => *reason,
+            Self::Gateway => DropReason::UnhandledControl,
+        }
+    }
+}
+
+impl From<DropReason> for Stop {
+    fn from(reason: DropReason) -> Self {
+        Self::Drop(reason)
+    }
+}
+
+impl From<Stop> for DropReason {
+    fn from(stop: Stop) -> Self {
+        stop.reason()
+    }
+}
+
+impl From<Blocked> for Stop {
+    fn from(blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::TooBig { mtu } => {
+                Self::Tell(IcmpErrorKind::TooBig { mtu }, DropReason::Oversized)
+            }
+            Blocked::Other(reason) => Self::Drop(reason),
+        }
+    }
+}
 
 impl Engine {
     /// Decides about a packet that the NIC stages ask about.
@@ -28,26 +77,38 @@ impl Engine {
         packet: &Packet,
         ip: &Ip,
     ) -> Result<Outcome, DropReason> {
+        if let Some(piece) = fragments::of(ip) {
+            return self.piece(arrival, frame, packet, ip, &piece);
+        }
+        let way = self.way(arrival, packet, ip);
+        match way.and_then(|way| self.decide(arrival, frame, packet, ip, &way)) {
+            Ok(outcome) => Ok(outcome),
+            Err(Stop::Gateway) => {
+                let outcome = gateway::for_gateway(arrival, frame, packet, ip);
+                self.counters.answered += u64::from(outcome.is_ok());
+                outcome
+            }
+            Err(stop) => self.tell(arrival, frame, packet, stop),
+        }
+    }
+
+    /// Where a packet goes, whatever policy says about it.
+    pub(super) fn way(&self, arrival: &Arrival, packet: &Packet, ip: &Ip) -> Result<Way, Stop> {
         let dst = ip.tuple.dst;
         if packet.dst_mac.is_multicast() || dst.is_multicast() || dst == Addr::from_v4([255; 4]) {
-            return Err(DropReason::Multicast);
-        }
-        if matches!(ip.l4_kind, L4::Fragment(_)) {
-            return Err(DropReason::Fragment);
+            return Err(DropReason::Multicast.into());
         }
         if !arrival.wire {
             let rules = self.policies.rules().ok_or(DropReason::PortNotReady)?;
             if rules.port(arrival.ingress).is_none() {
-                return Err(DropReason::PortNotReady);
+                return Err(DropReason::PortNotReady.into());
             }
             if rules.gateway(arrival.vni, dst).is_some() {
-                let outcome = gateway::for_gateway(arrival, frame, packet, ip);
-                self.counters.answered += u64::from(outcome.is_ok());
-                return outcome;
+                return Err(Stop::Gateway);
             }
             if arrival.routed(packet) && ip.ttl <= 1 {
                 let kind = IcmpErrorKind::TimeExceeded;
-                return self.answer_error(arrival, frame, packet, kind, DropReason::TtlExceeded);
+                return Err(Stop::Tell(kind, DropReason::TtlExceeded));
             }
         }
         let nic = self.nics.get(arrival.nic).ok_or(DropReason::NoRoute)?;
@@ -57,43 +118,71 @@ impl Engine {
             .lookup(arrival.vni, dst)
             .ok_or(DropReason::NoRoute)?;
         let ends = self.ends(arrival, nexthop)?;
+        Ok(Way { nexthop, ends })
+    }
 
+    /// Connections and policy; then it goes.
+    pub(super) fn decide(
+        &mut self,
+        arrival: &Arrival,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+        ip: &Ip,
+        way: &Way,
+    ) -> Result<Outcome, Stop> {
+        let ends = &way.ends;
         if let L4::IcmpError(error) = &ip.l4_kind {
-            self.related(arrival, &ends, ip, error)?;
+            self.related(arrival, ends, ip, error)?;
         }
         let tracked = !matches!(ip.l4_kind, L4::IcmpError(_));
         let mut findings = [None, None];
         if tracked {
-            for (finding, end) in findings.iter_mut().zip(&ends) {
+            for (finding, end) in findings.iter_mut().zip(ends) {
                 if let Some(end) = end {
                     *finding = Some(self.inspect(arrival, end, ip)?);
                 }
             }
-            self.admit(arrival.now, &ends, &findings)?;
+            self.admit(arrival.now, ends, &findings)?;
         }
-
-        let nic = self.nics.get(arrival.nic).ok_or(DropReason::NoRoute)?;
-        let plan = match forward::plan(nic, arrival, frame, packet, ip, nexthop) {
-            Ok(plan) => plan,
-            Err(Blocked::TooBig { mtu }) => {
-                let kind = IcmpErrorKind::TooBig { mtu };
-                return self.answer_error(arrival, frame, packet, kind, DropReason::Oversized);
-            }
-            Err(blocked) => return Err(blocked.into()),
-        };
-
+        let plan = self.plan(arrival, frame, packet, ip, way.nexthop)?;
         let flow = match &ip.l4_kind {
             L4::IcmpError(error) => &error.inner,
             _ => &ip.tuple,
         };
-        let sport = source_port(self.hash.flow(arrival.vni, flow));
         if tracked {
-            let handles = self.commit(arrival, &ends, &findings)?;
+            let handles = self.commit(arrival, ends, &findings)?;
             for handle in handles.iter().flatten() {
                 self.refresh(*handle);
             }
             self.offer(arrival, handles);
         }
+        Ok(self.go(arrival, frame, packet, ip, &plan, flow)?)
+    }
+
+    pub(super) fn plan(
+        &self,
+        arrival: &Arrival,
+        frame: &Frame<'_>,
+        packet: &Packet,
+        ip: &Ip,
+        nexthop: u32,
+    ) -> Result<Plan, Blocked> {
+        let no_route = Blocked::Other(DropReason::NoRoute);
+        let nic = self.nics.get(arrival.nic).ok_or(no_route)?;
+        forward::plan(nic, &self.devices, arrival, frame, packet, ip, nexthop)
+    }
+
+    /// Sends what nothing stands in the way of, as a packet of `flow`.
+    pub(super) fn go(
+        &mut self,
+        arrival: &Arrival,
+        frame: &mut Frame<'_>,
+        packet: &Packet,
+        ip: &Ip,
+        plan: &Plan,
+        flow: &Tuple,
+    ) -> Result<Outcome, DropReason> {
+        let sport = source_port(self.hash.flow(arrival.vni, flow));
         self.counters.slow.add(arrival.bytes);
         let nic = self.nics.get(arrival.nic).ok_or(DropReason::NoRoute)?;
         plan.execute(nic, frame, packet, ip, sport)
@@ -143,57 +232,5 @@ impl Engine {
             Hop::ToFrontEnd { .. } => return Err(DropReason::NoRoute),
         };
         Ok([sender, receiver])
-    }
-
-    /// An ICMP error belongs to the connection of the packet that it quotes.
-    fn related(
-        &mut self,
-        arrival: &Arrival,
-        ends: &[Option<End>; 2],
-        ip: &Ip,
-        error: &IcmpError,
-    ) -> Result<(), DropReason> {
-        // It goes to whoever sent that packet.
-        if error.inner.src != ip.tuple.dst {
-            return Err(DropReason::UnrelatedError);
-        }
-        for end in ends.iter().flatten() {
-            let (key, _) = Key::new(end.port, &error.inner);
-            let handle = self
-                .connections
-                .find(&key)
-                .ok_or(DropReason::UnrelatedError)?;
-            self.rejudge(arrival.now, handle)?;
-        }
-        // The peer is known by its connection, whatever the path; another sender
-        // only by where it lives.
-        let peer = ip.tuple.src == error.inner.dst;
-        if arrival.wire && !peer && !self.source_is_there(arrival, ip.tuple.src) {
-            return Err(DropReason::WrongVtep);
-        }
-        Ok(())
-    }
-
-    /// Answers with an ICMP error as the sender's gateway, or drops.
-    fn answer_error(
-        &mut self,
-        arrival: &Arrival,
-        frame: &mut Frame<'_>,
-        packet: &Packet,
-        kind: IcmpErrorKind,
-        reason: DropReason,
-    ) -> Result<Outcome, DropReason> {
-        let rate = self.config.icmp_errors_per_second;
-        let state = self.ports.get_mut(&arrival.ingress).ok_or(reason)?;
-        if !state.errors.take(arrival.now, rate) {
-            return Err(reason);
-        }
-        let rules = self.policies.rules().ok_or(reason)?;
-        let port = rules.port(arrival.ingress).ok_or(reason)?;
-        let outcome =
-            gateway::icmp_error(rules, port, arrival, frame, packet, kind, &mut self.scratch)
-                .ok_or(reason)?;
-        self.counters.answered += 1;
-        Ok(outcome)
     }
 }

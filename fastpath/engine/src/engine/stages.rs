@@ -22,7 +22,7 @@ use crate::nic::{AclAction, FenceAction, FlowAction};
 const LEAVING_A_PORT: u8 = 0;
 const FROM_THE_WIRE: u8 = 1;
 
-const ROCEV2_PORT: u16 = 4791;
+pub(super) const ROCEV2_PORT: u16 = 4791;
 /// The queue pair of RoCE's connection manager.
 const CONNECTION_MANAGER: u32 = 1;
 
@@ -192,7 +192,9 @@ impl Engine {
                     .nics
                     .get_mut(arrival.nic)
                     .ok_or(DropReason::UnknownPort)?;
-                let Ok(plan) = forward::plan(this, arrival, frame, packet, ip, nexthop) else {
+                let Ok(plan) =
+                    forward::plan(this, &self.devices, arrival, frame, packet, ip, nexthop)
+                else {
                     // The slow path knows what to say about it.
                     return self.ask(arrival, frame, packet, ip);
                 };

@@ -6,9 +6,11 @@
 #![allow(dead_code, reason = "each test program uses a part of the bed")]
 
 pub(crate) mod frames;
+pub(crate) mod pieces;
 pub(crate) mod talk;
 pub(crate) mod world;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_engine::nic::{Capacities, Entry, Op, Update};
@@ -37,6 +39,10 @@ pub(crate) enum Fate {
         reason: DropReason,
     },
     Consumed,
+    /// It waits there; what becomes of it is in `Bed::released`.
+    Waits {
+        node: usize,
+    },
     /// It left on an uplink for someone who is not here.
     Lost,
 }
@@ -77,6 +83,8 @@ pub(crate) struct Node {
     pub(crate) engine: Engine,
     pub(crate) outbox: Outbox,
     pub(crate) policy: Policy,
+    /// Frames that wait, by place.
+    pub(crate) waiting: BTreeMap<u32, Vec<u8>>,
 }
 
 pub(crate) struct Bed {
@@ -86,6 +94,8 @@ pub(crate) struct Bed {
     pub(crate) macs: [Mac; 2],
     /// What the engines have told ports by themselves: node, device port, frame.
     pub(crate) told: Vec<(usize, u32, Vec<u8>)>,
+    /// What has become of frames that had waited, oldest first.
+    pub(crate) released: Vec<Fate>,
 }
 
 pub(crate) fn config() -> Config {
@@ -175,6 +185,7 @@ impl Bed {
                     engine,
                     outbox: Outbox::new(),
                     policy: world::policy(n, &places),
+                    waiting: BTreeMap::new(),
                 }
             })
             .collect();
@@ -184,6 +195,7 @@ impl Bed {
             now: 100 * SECOND,
             macs: [uplink_mac(0), uplink_mac(1)],
             told: Vec::new(),
+            released: Vec::new(),
         };
         bed.push_policies();
         bed
@@ -224,6 +236,7 @@ impl Bed {
             let node = &mut self.nodes[n];
             node.engine.tick(self.now, &mut node.outbox);
             self.drain(n);
+            self.release(n);
         }
         self.check();
     }
@@ -265,10 +278,23 @@ impl Bed {
     /// A frame arrives at a device port of a node.
     pub(crate) fn arrive(&mut self, n: usize, device_port: u32, bytes: &[u8]) -> Fate {
         let (outcome, frame) = self.process(n, device_port, bytes);
+        if let Outcome::Hold { place } = outcome {
+            assert!(place < self.nodes[n].engine.places());
+            let before = self.nodes[n].waiting.insert(place, frame.clone());
+            assert_eq!(before, None, "the place is taken");
+        }
         self.drain(n);
+        let fate = self.follow(n, outcome, frame);
+        self.release(n);
+        fate
+    }
+
+    fn follow(&mut self, n: usize, outcome: Outcome, frame: Vec<u8>) -> Fate {
         match outcome {
             Outcome::Drop(reason) => Fate::Dropped { node: n, reason },
             Outcome::Consumed => Fate::Consumed,
+            Outcome::Hold { .. } => Fate::Waits { node: n },
+            Outcome::HandOver { .. } => panic!("a node has one engine here"),
             Outcome::Send {
                 device_port: UPLINK,
             } => self.underlay(n, &frame),
@@ -284,15 +310,32 @@ impl Bed {
         }
     }
 
+    /// What waits no longer goes on.
+    fn release(&mut self, n: usize) {
+        while let Some(release) = self.nodes[n].engine.next_release() {
+            let kept = self.nodes[n].waiting.remove(&release.place());
+            let (mut buffer, len) = in_buffer(&kept.expect("a frame waits there"));
+            let mut frame = Frame::new(&mut buffer, HEADROOM, len).expect("fits");
+            let node = &mut self.nodes[n];
+            let outcome = node
+                .engine
+                .resume(self.now, release, &mut frame, &mut node.outbox);
+            assert!(!matches!(outcome, Outcome::Hold { .. }), "waits again");
+            let frame = frame.data().to_vec();
+            self.drain(n);
+            let fate = self.follow(n, outcome, frame);
+            self.released.push(fate);
+        }
+    }
+
     pub(crate) fn process(
         &mut self,
         n: usize,
         device_port: u32,
         bytes: &[u8],
     ) -> (Outcome, Vec<u8>) {
-        let mut buffer = vec![0xee; HEADROOM + bytes.len() + TAILROOM];
-        buffer[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
-        let mut frame = Frame::new(&mut buffer, HEADROOM, bytes.len()).expect("fits");
+        let (mut buffer, len) = in_buffer(bytes);
+        let mut frame = Frame::new(&mut buffer, HEADROOM, len).expect("fits");
         let node = &mut self.nodes[n];
         let outcome = node
             .engine
@@ -311,7 +354,7 @@ impl Bed {
         }
     }
 
-    /// In = sent + dropped + consumed, on every node.
+    /// In = sent + dropped + consumed + waiting, on every node.
     #[track_caller]
     pub(crate) fn check(&self) {
         for node in &self.nodes {
@@ -319,7 +362,7 @@ impl Bed {
             let dropped: u64 = c.drops.iter().sum();
             assert_eq!(
                 c.received.packets,
-                c.sent.packets + dropped + c.consumed,
+                c.sent.packets + dropped + c.consumed + c.waiting,
                 "{c:?}"
             );
             assert_eq!(
@@ -327,6 +370,7 @@ impl Bed {
                 c.nic.packets + c.slow.packets + c.answered,
                 "{c:?}"
             );
+            assert_eq!(c.waiting, node.waiting.len() as u64);
             let mut live = 0;
             node.engine.visit_flows(self.now, None, &mut |_| {
                 live += 1;
@@ -343,6 +387,13 @@ impl Bed {
     pub(crate) fn counters(&self, node: usize) -> &penstock_engine::Counters {
         self.nodes[node].engine.counters()
     }
+}
+
+/// A buffer with room around the frame, and the frame's length.
+fn in_buffer(bytes: &[u8]) -> (Vec<u8>, usize) {
+    let mut buffer = vec![0xee; HEADROOM + bytes.len() + TAILROOM];
+    buffer[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
+    (buffer, bytes.len())
 }
 
 fn vlan_of(frame: &[u8]) -> u16 {

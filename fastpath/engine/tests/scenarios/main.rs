@@ -11,6 +11,7 @@ mod changes;
 mod dhcp;
 mod dhcp6;
 mod errors;
+mod fragments;
 mod judge;
 mod neighbours;
 mod nics;

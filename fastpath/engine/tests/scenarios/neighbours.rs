@@ -61,7 +61,7 @@ fn answer(bed: &Bed, fate: &Fate, asker: &str) -> Result<Option<Mac>, DropReason
         }
         Fate::Dropped { reason, .. } => Err(*reason),
         Fate::Consumed => Ok(None),
-        Fate::Lost => panic!("left on the uplink"),
+        Fate::Lost | Fate::Waits { .. } => panic!("left on the uplink, or waits"),
     }
 }
 

@@ -27,6 +27,11 @@ fn tunnel(from: Addr, to: Addr, vni: u32, tos: u8, inner: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A frame of BLUE out of the other node's tunnel.
+pub(crate) fn from_node(node: usize, inner: &[u8]) -> Vec<u8> {
+    tunnel(vtep(node), vtep(1 - node), BLUE, 0, inner)
+}
+
 fn syn(bed: &Bed) -> Headers {
     let l4 = Layer4::Tcp {
         sport: 40_000,
@@ -567,28 +572,4 @@ fn a_client_may_send_from_the_tunnels_port_and_is_answered() {
         let port = bed.place(from).device_port();
         assert_eq!(bed.arrive(node, port, &build(&h, 8)).at(), to);
     }
-}
-
-#[test]
-fn what_the_receivers_device_cannot_send_is_counted() {
-    let mut bed = Bed::new();
-    let good = syn(&bed);
-    let frame = tunnel(vtep(0), vtep(1), BLUE, 0, &build(&good, 600));
-    let to = bed.place("c").device_port();
-    bed.nodes[1].engine.set_device_mtu(to, 600);
-    assert_eq!(
-        bed.arrive(1, UPLINK, &frame),
-        Fate::Dropped {
-            node: 1,
-            reason: DropReason::Oversized
-        }
-    );
-    bed.nodes[1].engine.set_device_mtu(to, 640);
-    assert_ne!(
-        bed.arrive(1, UPLINK, &frame),
-        Fate::Dropped {
-            node: 1,
-            reason: DropReason::Oversized
-        }
-    );
 }

@@ -25,6 +25,9 @@ pub(super) fn parse(frame: &[u8], at: usize) -> Result<Ip, DropReason> {
     if sum.finish() != 0 {
         return Err(DropReason::BadChecksum);
     }
+    if header.fragmented && !header.fragment.is_sound(header.l4 - at) {
+        return Err(DropReason::Malformed);
+    }
     l4::parse(frame, header)
 }
 
@@ -77,6 +80,7 @@ fn header(fixed: &[u8; MIN_LEN], at: usize) -> IpHeader {
     let fragment = Fragment {
         id: u32::from(u16::from_be_bytes([id0, id1])),
         offset: (flags & 0x1fff) << 3,
+        len: (total - header_len) as u16,
         more: flags & 0x2000 != 0,
     };
     let [s0, s1, s2, s3, d0, d1, d2, d3] = a;

@@ -23,6 +23,11 @@ pub(super) fn parse(frame: &[u8], at: usize) -> Result<Ip, DropReason> {
     }
     if is_extension(header.proto) {
         header = extensions(frame, header)?;
+        // Behind the fragment header, which is none of the whole packet's.
+        let data = header.end - usize::from(header.fragment.len);
+        if header.fragmented && !header.fragment.is_sound(data - 8 - (at + FIXED_LEN)) {
+            return Err(DropReason::Malformed);
+        }
     }
     l4::parse(frame, header)
 }
@@ -75,11 +80,7 @@ fn header(fixed: &[u8; FIXED_LEN], at: usize) -> IpHeader {
         l4,
         // A jumbogram says 0 here and has no room for its own option: refused.
         end: l4 + usize::from(u16::from_be_bytes([len0, len1])),
-        fragment: Fragment {
-            id: 0,
-            offset: 0,
-            more: false,
-        },
+        fragment: Fragment::NONE,
         fragmented: false,
     }
 }
@@ -124,6 +125,7 @@ fn extensions(frame: &[u8], mut header: IpHeader) -> Result<IpHeader, DropReason
                 let fragment = Fragment {
                     id: u32::from_be_bytes(id),
                     offset: offset & 0xfff8,
+                    len: (header.end - at - 8) as u16,
                     more: offset & 1 != 0,
                 };
                 header.proto = next;

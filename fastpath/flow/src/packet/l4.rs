@@ -6,7 +6,7 @@ use crate::tuple::proto;
 use crate::{DropReason, Tuple};
 
 const TCP_LEN: usize = 20;
-const SCTP_LEN: usize = 12;
+pub(super) const SCTP_LEN: usize = 12;
 
 /// TCP header flags.
 pub mod tcp_flags {
@@ -65,16 +65,8 @@ pub(super) fn parse(frame: &[u8], header: IpHeader) -> Result<Ip, DropReason> {
     } else {
         match header.proto {
             proto::TCP => {
-                let fixed: &[u8; TCP_LEN] = chunk(data, 0)?;
-                let header_len = usize::from(fixed[12] >> 4) * 4;
-                if header_len < TCP_LEN {
-                    return Err(DropReason::Malformed);
-                }
-                let options = data.get(TCP_LEN..header_len);
-                let options = options.ok_or(DropReason::Truncated)?;
-                let [s0, s1, d0, d1, ..] = *fixed;
-                let tcp = L4::Tcp(tcp(fixed, options, (data.len() - header_len) as u16));
-                (be(s0, s1), be(d0, d1), tcp)
+                let (sport, dport, tcp) = tcp(data)?;
+                (sport, dport, L4::Tcp(tcp))
             }
             proto::UDP => {
                 let [s0, s1, d0, d1, len0, len1, _, _]: [u8; 8] = *chunk(data, 0)?;
@@ -156,8 +148,23 @@ pub(super) fn ports(protocol: u8, data: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
+/// Source port, destination port, and the rest of a TCP header.
 #[inline(always)]
-fn tcp(fixed: &[u8; TCP_LEN], options: &[u8], payload_len: u16) -> Tcp {
+pub(super) fn tcp(data: &[u8]) -> Result<(u16, u16, Tcp), DropReason> {
+    let fixed: &[u8; TCP_LEN] = chunk(data, 0)?;
+    let header_len = usize::from(fixed[12] >> 4) * 4;
+    if header_len < TCP_LEN {
+        return Err(DropReason::Malformed);
+    }
+    let options = data.get(TCP_LEN..header_len);
+    let options = options.ok_or(DropReason::Truncated)?;
+    let [s0, s1, d0, d1, ..] = *fixed;
+    let tcp = segment(fixed, options, (data.len() - header_len) as u16);
+    Ok((be(s0, s1), be(d0, d1), tcp))
+}
+
+#[inline(always)]
+fn segment(fixed: &[u8; TCP_LEN], options: &[u8], payload_len: u16) -> Tcp {
     let [
         _,
         _,

@@ -1,7 +1,7 @@
 //! IP headers beyond the simple ones, and everything that is refused.
 
 use penstock_flow::DropReason;
-use penstock_flow::packet::{Fragment, L4, parse};
+use penstock_flow::packet::{Fragment, L4, first_piece, parse};
 
 use super::frames::*;
 use super::parse::{ip, shape};
@@ -24,17 +24,16 @@ fn fragments() {
     let part = |offset, more| Fragment {
         id: 0x1234,
         offset,
+        len: 24,
         more,
     };
     let cases = [
         (v4_fragment(0x2000, &body), part(0, true), (7, 8)),
         (v4_fragment(0x2003, &body), part(24, true), (0, 0)),
         (v4_fragment(0x0003, &body), part(24, false), (0, 0)),
-        (v4_fragment(0x2000, &body[..3]), part(0, true), (0, 0)),
         (v6_fragment(1, &body), part(0, true), (7, 8)),
         (v6_fragment(24 | 1, &body), part(24, true), (0, 0)),
         (v6_fragment(24, &body), part(24, false), (0, 0)),
-        (v6_fragment(0xfff8, &[]), part(0xfff8, false), (0, 0)),
     ];
     for (frame, want, ports) in cases {
         let ip = ip(&frame);
@@ -42,10 +41,94 @@ fn fragments() {
         assert_eq!((ip.tuple.sport, ip.tuple.dport), ports);
         assert_eq!(ip.tuple.proto, 17);
     }
+    // Empty, not a multiple of eight, beyond what a packet can be.
+    for bad in [
+        v4_fragment(0x2000, &[]),
+        v4_fragment(0x0003, &[]),
+        v4_fragment(0x2000, &body[..12]),
+        v4_fragment(0x1ffd, &body[..4]),
+        v6_fragment(0xfff8, &[]),
+        v6_fragment(1, &body[..12]),
+        v6_fragment(0xfff8, &body[..8]),
+    ] {
+        assert_eq!(parse(&bad), Err(DropReason::Malformed), "{bad:02x?}");
+    }
+    for most in [
+        v4_fragment(0x1ffd, &body[..3]),
+        v6_fragment(0xfff8, &body[..7]),
+    ] {
+        assert!(parse(&most).is_ok(), "{most:02x?}");
+    }
     // "Atomic": a whole packet that says it might have been cut.
     let atomic = ip(&v6_fragment(0, &body));
     assert_eq!((atomic.l4_kind, atomic.tuple.dport), (L4::Udp, 8));
     assert!(atomic.options);
+}
+
+#[test]
+fn first_pieces() {
+    let piece = |v6_: bool, protocol: u8, data: &[u8]| {
+        let frame = if v6_ {
+            v6(44, &cat(&[&[protocol, 0, 0, 1, 0, 0, 0, 9], data]))
+        } else {
+            V4 {
+                flags_offset: 0x2000,
+                proto: protocol,
+                payload: data,
+                ..V4::default()
+            }
+            .frame()
+        };
+        first_piece(&frame, &ip(&frame)).map(|ip| (ip.tuple.sport, ip.tuple.dport, ip.l4_kind))
+    };
+    let segment = |len: usize| {
+        let mut bytes = tcp(0x18, &[2, 4, 5, 0xb4]);
+        bytes.resize(len, 7);
+        bytes
+    };
+    for family in [false, true] {
+        // The whole datagram is longer than what is here.
+        let mut long = udp(7, 8, &[0; 16]);
+        long[4..6].copy_from_slice(&60_000_u16.to_be_bytes());
+        assert_eq!(piece(family, 17, &long), Ok((7, 8, L4::Udp)));
+        let (_, _, kind) = piece(family, 6, &segment(32)).expect("its header is whole");
+        assert!(
+            matches!(kind, L4::Tcp(t) if t.flags == 0x18 && t.payload_len == 8),
+            "{kind:?}"
+        );
+        // Its options are cut off, or even its fixed part is.
+        for short in [16, 8] {
+            assert_eq!(piece(family, 6, &segment(short)), Err(DropReason::Fragment));
+        }
+        let (echo, own, other) = if family { (128, 58, 1) } else { (8, 1, 58) };
+        let message = [echo, 0, 0, 0, 0x12, 0x34, 0, 1];
+        let dport = u16::from(echo) << 8;
+        assert_eq!(piece(family, own, &message), Ok((0x1234, dport, L4::Echo)));
+        assert_eq!(piece(family, other, &message), Err(DropReason::Fragment));
+        // Errors, neighbour discovery, DHCP; SCTP with half of its header.
+        let error = [if family { 1 } else { 3 }, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(piece(family, own, &error), Err(DropReason::Fragment));
+        let (client, server) = if family { (546, 547) } else { (68, 67) };
+        for (from, to) in [(client, server), (server, client)] {
+            let dhcp = udp(from, to, &[0; 8]);
+            assert_eq!(piece(family, 17, &dhcp), Err(DropReason::Fragment));
+        }
+        assert_eq!(piece(family, 132, &[0; 8]), Err(DropReason::Fragment));
+        assert_eq!(piece(family, 99, &[0; 8]), Ok((0, 0, L4::Other)));
+    }
+    assert_eq!(
+        piece(true, 58, &[135, 0, 0, 0, 0, 0, 0, 0]),
+        Err(DropReason::Fragment)
+    );
+    // Neither a later one nor a whole packet.
+    let later = V4 {
+        flags_offset: 3,
+        payload: &[0; 16],
+        ..V4::default()
+    };
+    for frame in [later.frame(), v4(17, &udp(1, 2, b""))] {
+        assert_eq!(first_piece(&frame, &ip(&frame)), Err(DropReason::Fragment));
+    }
 }
 
 #[test]

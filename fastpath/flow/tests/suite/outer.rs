@@ -36,9 +36,11 @@ fn what_is_not_a_tunnel() {
     assert_eq!(parse_outer(&no_i_bit), Err(DropReason::Malformed));
     let short = v4(17, &udp(1, 4789, &[8, 0, 0, 0, 0, 0, 1]));
     assert_eq!(parse_outer(&short), Err(DropReason::Truncated));
+    let mut piece = udp(1, 4789, &vxlan(8, 1, &inner));
+    piece.truncate(piece.len() / 8 * 8);
     let fragment = V4 {
         flags_offset: 0x2000,
-        payload: &udp(1, 4789, &vxlan(8, 1, &inner)),
+        payload: &piece,
         ..V4::default()
     };
     assert_eq!(parse_outer(&fragment.frame()), Err(DropReason::Fragment));

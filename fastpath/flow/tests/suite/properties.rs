@@ -183,6 +183,15 @@ fn ip_packet(frame: &[u8], parsed: &Packet, ip: &Ip) {
         assert!(checksum);
         answer_nd(frame, parsed, nd.kind);
     }
+    if let L4::Fragment(piece) = ip.l4_kind {
+        assert!(piece.len > 0 && (!piece.more || piece.len % 8 == 0));
+        let first = packet::first_piece(frame, ip);
+        assert!(piece.offset == 0 || first.is_err());
+        if let Ok(first) = first {
+            assert!(!matches!(first.l4_kind, L4::Fragment(_)));
+            assert_eq!((first.tuple, first.end), (ip.tuple, ip.end));
+        }
+    }
     forward(frame, parsed, ip);
     report(frame, parsed, ip);
 }

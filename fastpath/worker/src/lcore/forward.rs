@@ -1,7 +1,7 @@
 //! The packets' way.
 
 use dpdk::{Burst, Mbuf};
-use penstock_engine::{Frame, Outcome, Owner};
+use penstock_engine::{Engine, Frame, Outbox, Outcome, Owner};
 use penstock_flow::DropReason;
 
 use super::Core;
@@ -43,6 +43,7 @@ impl Core {
         while let Some(old) = self.engine.take_retired() {
             self.retire(old);
         }
+        self.release(now);
         self.send_outbox();
         self.wire.flush();
     }
@@ -64,6 +65,16 @@ impl Core {
                     Handed::Received { device_port, mbuf } => {
                         self.wire.handed.taken += 1;
                         self.decide(now, device_port, mbuf);
+                    }
+                    Handed::Piece {
+                        device_port,
+                        mbuf,
+                        ports,
+                    } => {
+                        self.wire.handed.taken += 1;
+                        self.run(device_port, mbuf, |engine, frame, out| {
+                            engine.process_piece(now, device_port, ports, frame, out)
+                        });
                     }
                     Handed::Decided { device_port, mbuf } => {
                         self.wire.queue_here(device_port, mbuf);
@@ -88,12 +99,7 @@ impl Core {
             Owner::Lcore(lcore) => {
                 let len = mbuf.len();
                 let received = Handed::Received { device_port, mbuf };
-                if self.wire.peers.hand(lcore, received) {
-                    self.wire.handed.given += 1;
-                } else {
-                    self.engine
-                        .refuse(device_port, len, DropReason::HandoverFull);
-                }
+                self.give(lcore, received, device_port, len);
             }
             Owner::Everyone => {
                 for lcore in self.wire.peers.others() {
@@ -111,24 +117,70 @@ impl Core {
         }
     }
 
-    fn decide(&mut self, now: u64, device_port: u32, mut mbuf: Mbuf) {
+    fn decide(&mut self, now: u64, device_port: u32, mbuf: Mbuf) {
+        self.run(device_port, mbuf, |engine, frame, out| {
+            engine.process(now, device_port, frame, out)
+        });
+        self.release(now);
+    }
+
+    /// Frames whose wait is over.
+    fn release(&mut self, now: u64) {
+        while let Some(release) = self.engine.next_release() {
+            let kept = self.waiting.get_mut(release.place() as usize);
+            if let Some(mbuf) = kept.and_then(Option::take) {
+                self.run(release.device_port(), mbuf, |engine, frame, out| {
+                    engine.resume(now, release, frame, out)
+                });
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        device_port: u32,
+        mut mbuf: Mbuf,
+        decide: impl FnOnce(&mut Engine, &mut Frame<'_>, &mut Outbox) -> Outcome,
+    ) {
         let (buf, start, len) = mbuf.frame_parts();
         // An mbuf's frame is inside its buffer, so neither refusal below can happen;
         // were one to, the frame is lost and nothing else.
         let Ok(mut frame) = Frame::new(buf, start, len) else {
             return;
         };
-        let outcome = self
-            .engine
-            .process(now, device_port, &mut frame, &mut self.outbox);
+        let outcome = decide(&mut self.engine, &mut frame, &mut self.outbox);
         let (start, len) = (frame.start(), frame.len());
+        if matches!(outcome, Outcome::Drop(_) | Outcome::Consumed)
+            || mbuf.set_bounds(start, len).is_err()
+        {
+            return;
+        }
         match outcome {
-            Outcome::Send { device_port } => {
-                if mbuf.set_bounds(start, len).is_ok() {
-                    self.wire.queue(device_port, mbuf);
+            Outcome::Send { device_port } => self.wire.queue(device_port, mbuf),
+            Outcome::Hold { place } => {
+                if let Some(kept) = self.waiting.get_mut(place as usize) {
+                    *kept = Some(mbuf);
                 }
             }
+            Outcome::HandOver { lcore, ports } => {
+                let piece = Handed::Piece {
+                    device_port,
+                    mbuf,
+                    ports,
+                };
+                self.give(lcore, piece, device_port, len);
+            }
             Outcome::Drop(_) | Outcome::Consumed => {}
+        }
+    }
+
+    /// Hands a frame over that is to be decided on elsewhere.
+    fn give(&mut self, lcore: u16, frame: Handed, device_port: u32, len: usize) {
+        if self.wire.peers.hand(lcore, frame) {
+            self.wire.handed.given += 1;
+        } else {
+            let reason = DropReason::HandoverFull;
+            self.engine.refuse(device_port, len, reason);
         }
     }
 

@@ -5,6 +5,7 @@
 //! is full refuses; the frame is lost and counted where it was refused.
 
 use dpdk::Mbuf;
+use penstock_engine::Ports;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// A frame on its way to another lcore.
@@ -12,6 +13,12 @@ use rtrb::{Consumer, Producer, RingBuffer};
 pub(super) enum Handed {
     /// Received here, to be decided on there.
     Received { device_port: u32, mbuf: Mbuf },
+    /// A fragment, with what the frame itself does not say: to be decided on there.
+    Piece {
+        device_port: u32,
+        mbuf: Mbuf,
+        ports: Ports,
+    },
     /// Decided on here, to be sent there.
     Decided { device_port: u32, mbuf: Mbuf },
     /// Decided on here, and of interest to every lcore: a copy.

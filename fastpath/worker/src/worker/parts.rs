@@ -206,6 +206,8 @@ fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
         drop_records_per_second: default.drop_records_per_second.div_ceil(lcores),
         icmp_errors_per_second: default.icmp_errors_per_second.div_ceil(lcores),
         questions_per_second: default.questions_per_second.div_ceil(lcores),
+        max_fragmented: default.max_fragmented.div_ceil(lcores),
+        max_waiting_fragments: default.max_waiting_fragments.div_ceil(lcores),
         ..default
     }
 }

@@ -300,6 +300,14 @@ pub(crate) fn port_entries(
     ]
 }
 
+/// Entries that give a bound port one more address.
+pub(crate) fn host_entries(port_id: u32, vni: u16, mac: [u8; 6], ip: u128) -> Vec<Entry> {
+    let all = port_entries(0, port_id, vni, mac, ip);
+    all.into_iter()
+        .filter(|entry| matches!(entry, Entry::Mapping(_) | Entry::SpoofGuard(_)))
+        .collect()
+}
+
 /// Entries that lead to an address on another node and let in what it sends.
 pub(crate) fn tunnel_entries(vni: u16, near: u128, far: u128, ip: u128, mtu: u16) -> Vec<Entry> {
     use pipeline::{mapping, nexthop, underlay};

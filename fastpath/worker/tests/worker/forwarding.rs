@@ -205,26 +205,6 @@ fn an_interface_that_comes_back_is_attached_again() {
 }
 
 #[test]
-fn fragments_reach_the_worker_as_they_are_and_are_counted() {
-    if !netns::available("fragments_reach_the_worker_as_they_are_and_are_counted") {
-        return;
-    }
-    let bed = Bed::start();
-    bed.program(vec![allow("ping", ICMP, &[])]);
-    assert!(bed.ping());
-    let to = IP[1].to_string();
-    let args = ["-c", "1", "-W", "1", "-s", "2000", &to];
-    assert!(!bed.a.ns.output("ping", &args).status.success());
-    // Two, which nobody has put together on the way.
-    let counters = bed
-        .node
-        .control(|mut c| async move { c.drops().await })
-        .counters;
-    let fragments = counters.iter().find(|c| c.reason == "fragment");
-    assert_eq!(fragments.map(|c| c.packets), Some(2), "{counters:?}");
-}
-
-#[test]
 fn a_workload_does_not_reach_the_host() {
     if !netns::available("a_workload_does_not_reach_the_host") {
         return;

@@ -8,6 +8,7 @@ mod carry;
 mod controller;
 mod fixture;
 mod forwarding;
+mod fragments;
 mod guide;
 mod memory;
 mod metrics;
