@@ -9,11 +9,17 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use bed::frames::{ACK, FIN, Headers, Layer4, RST, SYN, build};
+use bed::pieces::{Cut, evenly, piece};
 use bed::talk::Talk;
 use bed::world::{DEVICE, UPLINK};
 use bed::{Bed, MS, SECOND};
 use penstock_engine::{Frame, Outcome};
-use penstock_flow::Addr;
+use penstock_flow::{Addr, DropReason};
+
+const UDP: Layer4 = Layer4::Udp {
+    sport: 4000,
+    dport: 80,
+};
 
 struct Counting;
 
@@ -44,20 +50,34 @@ fn run(bed: &mut Bed, frames: &[Option<(u32, Vec<u8>)>]) -> (u64, Vec<Outcome>) 
     let mut buffer = vec![0_u8; 4096];
     let mut outcomes = Vec::with_capacity(frames.len());
     let node = &mut bed.nodes[0];
+    let mut kept = vec![(0, [0_u8; 2048]); node.engine.places() as usize];
     let before = ALLOCATIONS.with(Cell::get);
     for frame in frames {
         bed.now += MS;
         node.outbox.clear();
-        let Some((port, bytes)) = frame else {
-            node.engine.tick(bed.now, &mut node.outbox);
-            continue;
-        };
-        buffer[128..128 + bytes.len()].copy_from_slice(bytes);
-        let mut frame = Frame::new(&mut buffer, 128, bytes.len()).expect("fits");
-        let outcome = node
-            .engine
-            .process(bed.now, *port, &mut frame, &mut node.outbox);
-        outcomes.push(outcome);
+        match frame {
+            None => node.engine.tick(bed.now, &mut node.outbox),
+            Some((port, bytes)) => {
+                buffer[128..128 + bytes.len()].copy_from_slice(bytes);
+                let mut frame = Frame::new(&mut buffer, 128, bytes.len()).expect("fits");
+                let outcome = node
+                    .engine
+                    .process(bed.now, *port, &mut frame, &mut node.outbox);
+                outcomes.push(outcome);
+                if let Outcome::Hold { place } = outcome {
+                    let (len, kept) = &mut kept[place as usize];
+                    *len = frame.len();
+                    kept[..*len].copy_from_slice(frame.data());
+                }
+            }
+        }
+        while let Some(release) = node.engine.next_release() {
+            let (len, kept) = &kept[release.place() as usize];
+            buffer[128..128 + len].copy_from_slice(&kept[..*len]);
+            let mut frame = Frame::new(&mut buffer, 128, *len).expect("fits");
+            node.engine
+                .resume(bed.now, release, &mut frame, &mut node.outbox);
+        }
     }
     (ALLOCATIONS.with(Cell::get) - before, outcomes)
 }
@@ -106,6 +126,18 @@ fn neither_packets_nor_timers_allocate() {
         push(false, tcp(false, ACK, 1001, 5001), 64, 1480);
         let end = if n % 3 == 0 { FIN | ACK } else { RST | ACK };
         push(false, tcp(false, end, 1101, 5001), 64, 0);
+        let udp = build(&talk.headers(&bed, false, UDP), 3000);
+        let mut cuts = evenly(&udp, 1000);
+        cuts.rotate_left(usize::from(n) % 4);
+        cuts.push(Cut {
+            begin: 1000 + usize::from(n % 5) * 8,
+            end: 2000,
+            more: true,
+        });
+        let device_port = bed.place("a").device_port();
+        for cut in cuts.into_iter().skip(usize::from(n) % 2) {
+            frames.push(Some((device_port, piece(&udp, n.into(), cut))));
+        }
         if n % 10 == 0 {
             frames.push(None);
         }
@@ -124,6 +156,10 @@ fn neither_packets_nor_timers_allocate() {
     assert!(c.nic.packets > 0 && c.slow.packets > 500, "{c:?}");
     assert!(c.connections.evicted > 0 && c.answered > 100, "{c:?}");
     assert!(outcomes.iter().any(|o| matches!(o, Outcome::Drop(_))));
+    assert!(outcomes.iter().any(|o| matches!(o, Outcome::Hold { .. })));
+    for reason in [DropReason::Fragment, DropReason::FragmentTimeout] {
+        assert!(c.dropped(reason) > 0, "{c:?}");
+    }
 
     // All time out, or are judged again; then nothing is left.
     bed.now += 8000 * SECOND;
