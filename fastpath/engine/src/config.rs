@@ -49,8 +49,7 @@ pub struct Config {
     /// Denials recorded per port and second: one sender's do not push out all
     /// others'. Counters count every one.
     pub drop_records_per_second: u32,
-    /// Connections that one [`tick`](crate::Engine::tick) judges again at least;
-    /// more where the table is so large that it would take over half a second.
+    /// Connections that one [`tick`](crate::Engine::tick) judges again.
     pub sweep_slice: u32,
     /// ICMP errors answered per port and second.
     pub icmp_errors_per_second: u32,
@@ -79,7 +78,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             max_drop_records: 1024,
             drop_records_per_second: 100,
-            sweep_slice: 512,
+            sweep_slice: 1024,
             icmp_errors_per_second: 100,
             questions_per_second: 1000,
             max_fragmented: 1024,
@@ -108,6 +107,9 @@ pub struct NicConfig {
     pub mtu: u16,
     /// Entries that each table takes.
     pub capacities: Capacities,
+    /// A slow NIC, in simulation: nanoseconds that it takes to carry out the write
+    /// of one entry of `fence` or `flow`; 0: none.
+    pub entry_write_ns: u64,
 }
 
 /// Why a NIC could not be attached.
@@ -130,6 +132,9 @@ pub enum AttachError {
         /// The largest there is.
         max: u32,
     },
+    /// Every change needs a fence of its own, and one more may come.
+    #[error("fence has {0} entries; a NIC needs 2 or more")]
+    NoFences(u32),
     /// VTEP, prefix and gateway do not belong together.
     #[error("vtep {vtep} and underlay {underlay}: use a prefix and a gateway of the VTEP's family")]
     MixedFamilies {
@@ -150,6 +155,9 @@ impl NicConfig {
                 port: self.uplink_port,
                 max: device_ports.saturating_sub(1),
             });
+        }
+        if self.capacities.fence < 2 {
+            return Err(AttachError::NoFences(self.capacities.fence));
         }
         let v4 = self.vtep.is_v4();
         if self.underlay.addr().is_v4() != v4 || self.gateway.is_some_and(|g| g.is_v4() != v4) {

@@ -1,13 +1,19 @@
 //! The connections of this shard: one for each local end of a flow.
 
-use penstock_flow::Tuple;
-use penstock_flow::conntrack::{Direction, Entry, Handle, Phase, Table, Tracker};
+mod ports;
+
+use penstock_flow::conntrack::{Direction, Entry, Handle, Phase, Table, TableFull, Tracker};
+use penstock_flow::{Key, Orientation, Tuple};
 use penstock_rules::Decision;
 use penstock_rules::model::{PortId, Vni};
 
 use crate::config::Config;
 use crate::counters::Traffic;
 use crate::nic::exact::NONE;
+use crate::nic::flow::Flow;
+
+use ports::Lists;
+pub(crate) use ports::{Links, Walked};
 
 /// Entries that a full table looks at to find one that may go.
 const CANDIDATES: u32 = 64;
@@ -34,10 +40,13 @@ pub(crate) struct Connection {
     pub(crate) slow: Traffic,
     /// Carried by flow entries that are gone.
     pub(crate) nic_before: Traffic,
-    /// Its flow entries, in its own direction and against it; both or none.
+    /// Its flow entries, in its own direction and against it, wanted of the NIC;
+    /// both or none.
     pub(crate) flows: [u32; 2],
     /// Its last packet on the slow path that proved life.
     pub(crate) last_seen: u64,
+    /// Its neighbours among its port's connections.
+    pub(crate) links: Links,
 }
 
 impl Connection {
@@ -68,6 +77,7 @@ pub(crate) fn opener(entry: &ConnectionEntry) -> Tuple {
 #[derive(Debug)]
 pub(crate) struct Connections {
     table: Table<Connection>,
+    ports: Lists,
     cursor: u32,
 }
 
@@ -89,7 +99,73 @@ impl Connections {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             table: Table::new(config.max_connections, config.seed, 0),
+            // Ports that are gone keep theirs until their connections are.
+            ports: Lists::new(config.max_ports.saturating_mul(2), config.seed),
             cursor: 0,
+        }
+    }
+
+    /// As [`Table::insert`]; also refused where there is no room for one more
+    /// port.
+    pub(crate) fn insert(
+        &mut self,
+        key: Key,
+        original: Orientation,
+        deadline: u64,
+        value: Connection,
+    ) -> Result<Handle, TableFull> {
+        let (port, vni) = (key.port(), value.vni);
+        if !self.ports.has_room(port) {
+            return Err(TableFull {
+                capacity: self.table.capacity(),
+            });
+        }
+        let handle = self.table.insert(key, original, deadline, value)?;
+        self.ports.link(&mut self.table, port, vni, handle);
+        Ok(handle)
+    }
+
+    /// As [`Table::remove`].
+    pub(crate) fn remove(&mut self, handle: Handle) -> Option<(Key, Connection)> {
+        self.ports.unlink(&mut self.table, handle);
+        self.table.remove(handle)
+    }
+
+    /// The slots of a port's connections.
+    pub(crate) fn of_port(&self, port: PortId) -> impl Iterator<Item = u32> {
+        self.ports.of(&self.table, port)
+    }
+
+    /// Begins a walk over the connections of ports; see [`Self::walk`].
+    pub(crate) fn start_walk(&mut self) {
+        self.ports.start_walk();
+    }
+
+    /// The next step of the walk over the connections of ports that are
+    /// `wanted`. What is removed meanwhile is not missed, and what is added may
+    /// be left out.
+    pub(crate) fn walk(&mut self, wanted: impl Fn(PortId, Vni) -> bool) -> Walked {
+        self.ports.walk(&self.table, wanted)
+    }
+
+    /// How many connections the walk has before it at most.
+    pub(crate) fn left_to_walk(&self, wanted: impl Fn(PortId, Vni) -> bool) -> u32 {
+        self.ports.left(wanted)
+    }
+
+    /// How many connections there are of ports that are `wanted`.
+    pub(crate) fn count(&self, wanted: impl Fn(PortId, Vni) -> bool) -> u32 {
+        self.ports.count(wanted)
+    }
+
+    /// What a flow entry has carried is its connections'.
+    pub(crate) fn credit(&mut self, flow: &Flow) {
+        for owner in flow.connections.into_iter().flatten() {
+            if let Some(entry) = self.table.get_mut(owner) {
+                let c = &mut entry.value;
+                c.nic_before.plus(flow.hits);
+                c.last_seen = c.last_seen.max(flow.last_hit);
+            }
         }
     }
 

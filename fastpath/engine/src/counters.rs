@@ -101,16 +101,18 @@ pub struct Connections {
 /// Lives of NIC flow entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Connections' ends in the NIC now.
+    /// Pairs in the NIC now or on their way into it.
     pub live: u64,
-    /// Installed, ever.
+    /// Offered, ever.
+    pub offered: u64,
+    /// Of these, taken in whole by the NIC.
     pub installed: u64,
-    /// Taken out again, ever.
+    /// Taken out again, or back before they were in.
     pub withdrawn: u64,
     /// Stayed in software because the flow table was full.
     pub table_full: u64,
-    /// Flow entries hit that were of an older generation: asked.
-    pub stale: u64,
+    /// Stayed in software because too many were on their way.
+    pub queue_full: u64,
 }
 
 impl Connections {
@@ -142,16 +144,18 @@ impl Offload {
     fn merge(&mut self, other: &Self) {
         let Self {
             live,
+            offered,
             installed,
             withdrawn,
             table_full,
-            stale,
+            queue_full,
         } = other;
         self.live += live;
+        self.offered += offered;
         self.installed += installed;
         self.withdrawn += withdrawn;
         self.table_full += table_full;
-        self.stale += stale;
+        self.queue_full += queue_full;
     }
 }
 

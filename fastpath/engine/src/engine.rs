@@ -6,6 +6,7 @@ mod commit;
 mod control;
 mod dhcp;
 mod errors;
+mod fence;
 mod first;
 mod forward;
 mod fragments;
@@ -21,13 +22,11 @@ mod steer;
 mod uplink;
 mod write;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use penstock_flow::DropReason;
 use penstock_flow::hash::FlowHash;
 use penstock_flow::packet::{Outer, parse_outer};
-use penstock_rules::Ruleset;
 use penstock_rules::model::PortId;
 
 use crate::bucket::Bucket;
@@ -38,12 +37,14 @@ use crate::device::{Devices, Role};
 use crate::fragments::Fragments;
 use crate::frame::{Frame, Outcome};
 use crate::neighbours::Neighbours;
+use crate::nic::driver::Driver;
 use crate::nic::exact::Exact;
 use crate::nic::tables::Tables;
 use crate::outbox::Outbox;
-use crate::policies::{Policies, Retired};
+use crate::policies::{Policies, PolicyChange, Retired};
 use crate::ring::Ring;
 
+pub use fence::Fenced;
 pub use steer::Owner;
 
 /// Neighbours that one tick looks at.
@@ -53,7 +54,14 @@ const NEIGHBOURS_PER_TICK: u32 = 256;
 #[derive(Debug)]
 pub(crate) struct Nic {
     config: NicConfig,
+    /// What the controller writes.
     tables: Tables,
+    /// What the engine writes.
+    driver: Driver,
+    /// Fences of each batch, without the one over everything.
+    fences: [u32; 2],
+    /// The batch at work is done when the driver has passed this mark.
+    drained_at: u64,
     neighbours: Neighbours,
     /// ICMP errors about tunnels that are looked at.
     path_errors: Bucket,
@@ -96,6 +104,9 @@ pub struct Engine {
     /// Connections of ports beyond their shares; see `room`.
     beyond_shares: u32,
     sweep: rejudge::Sweep,
+    fences: fence::Fences,
+    /// The latest time that it was told.
+    now: u64,
     /// Until then connections may be taken up in their midst.
     recovering: u64,
     counters: Counters,
@@ -120,6 +131,8 @@ impl Engine {
             connections: Connections::new(&config),
             beyond_shares: 0,
             sweep: rejudge::Sweep::default(),
+            fences: fence::Fences::new(),
+            now: 0,
             recovering: 0,
             counters: Counters::default(),
             drops: Ring::new(config.max_drop_records),
@@ -145,6 +158,9 @@ impl Engine {
         self.devices.set_uplink(config.uplink_port, self.nics.len());
         self.nics.push(Nic {
             tables: Tables::new(&config.capacities, self.config.seed),
+            driver: Driver::new(&config.capacities, config.entry_write_ns, self.config.seed),
+            fences: [0; 2],
+            drained_at: 0,
             // One more: a changed next hop wants its new one before it lets go.
             neighbours: Neighbours::new(
                 config.capacities.nexthop.saturating_add(1),
@@ -178,6 +194,7 @@ impl Engine {
         frame: &mut Frame<'_>,
         out: &mut Outbox,
     ) -> Outcome {
+        self.now = now;
         let bytes = frame.len();
         self.counters.received.add(bytes);
         if let Some(port) = self.devices.counters_mut(device_port) {
@@ -193,7 +210,11 @@ impl Engine {
         device_port: u32,
         frame: &mut Frame<'_>,
     ) -> Result<Outcome, DropReason> {
-        match self.devices.role(device_port) {
+        let role = self.devices.role(device_port);
+        if let Role::Local { nic, .. } | Role::Uplink { nic } = role {
+            self.catch_up(nic);
+        }
+        match role {
             Role::Local { nic, .. } => self.port_frame(now, nic, device_port, frame),
             Role::Uplink { nic } => self.uplink_frame(now, nic, device_port, frame),
             Role::None => Err(DropReason::UnknownPort),
@@ -276,25 +297,38 @@ impl Engine {
     /// What time brings: timers, re-judging, questions to neighbours. Bounded
     /// work; to be called about once a millisecond.
     pub fn tick(&mut self, now: u64, out: &mut Outbox) {
+        self.now = now;
         for nic in &mut self.nics {
             nic.announce(now, out);
             nic.ask_neighbours(now, NEIGHBOURS_PER_TICK, out);
         }
         self.advertise(now, out);
+        for index in 0..self.nics.len() {
+            self.complete(index);
+        }
         self.expire(now);
         self.fragments.expire(now);
-        self.sweep(now);
+        if !self.tend_fences() {
+            self.sweep(now);
+        }
     }
 
-    /// Puts a policy in force, from the next packet on. Answers an older one
-    /// that has to go, where there are too many.
-    pub fn set_policy(&mut self, ruleset: Arc<Ruleset>) -> Option<Retired> {
+    /// Puts a policy in force, for the slow path from the next packet on. What it
+    /// may close is fenced: from when [the fences stand](Self::fences_stand) no NIC
+    /// answers by what was in force before. Costs the same however many
+    /// connections there are. Answers an older policy that has to go, where there
+    /// are too many.
+    pub fn set_policy(&mut self, now: u64, change: PolicyChange) -> Option<Retired> {
+        self.now = now;
         if self.policies.rules().is_some() {
             // What a change cuts must not be taken up again at its next packet.
             self.recovering = 0;
         }
-        let retired = self.policies.set(ruleset);
-        self.sweep.start(self.connections.capacity());
+        let (retired, regions) = self.policies.set(change);
+        for region in &regions {
+            self.raise(None, region, false);
+        }
+        self.sweep.start(self.connections.slots());
         retired
     }
 
@@ -309,6 +343,14 @@ impl Engine {
     /// until `None`.
     pub fn take_retired(&mut self) -> Option<Retired> {
         self.policies.take(self.sweep.running())
+    }
+
+    /// A NIC has done by now what it had the time for.
+    fn catch_up(&mut self, nic: usize) {
+        let is_busy = |nic: &Nic| nic.driver.is_busy();
+        if self.nics.get(nic).is_some_and(is_busy) {
+            self.complete(nic);
+        }
     }
 
     fn nic_index(&self, device_id: u32) -> Option<usize> {

@@ -32,10 +32,10 @@ pub mod record;
 
 pub use config::{AttachError, Config, NicConfig, Shard};
 pub use counters::{Counters, PortCounters, Traffic};
-pub use engine::{Engine, Owner};
+pub use engine::{Engine, Fenced, Owner};
 pub use flow_state::{FlowState, ImportError};
 pub use fragments::{Ports, REMEMBERED, Release};
 pub use frame::{Frame, Outcome};
 pub use outbox::Outbox;
-pub use policies::Retired;
+pub use policies::{PolicyChange, Retired};
 pub use record::{DropRecord, FlowRecord, Name};

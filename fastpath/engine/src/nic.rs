@@ -1,10 +1,11 @@
 //! The NIC's match-action tables, in our own words.
 //!
 //! One set per NIC, of fixed capacity. The controller writes [`Entry`]s through
-//! [`Engine::write`](crate::Engine::write); the flow table is the engine's own
-//! and can only be read.
+//! [`Engine::write`](crate::Engine::write); `fence` and `flow` are the engine's
+//! own and can only be read.
 
 mod check;
+pub(crate) mod driver;
 mod entry;
 pub(crate) mod exact;
 pub(crate) mod flow;
@@ -13,9 +14,7 @@ pub(crate) mod ranked;
 pub(crate) mod rows;
 pub(crate) mod tables;
 
-pub use entry::{
-    AclAction, AclKey, Entry, FenceAction, FenceKey, FlowAction, FlowEntry, Hop, Range, Ternary,
-};
+pub use entry::{AclAction, AclKey, Entry, FenceKey, FlowAction, FlowEntry, Hop, Range, Ternary};
 
 /// A table's name, as in the P4 program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,6 +160,9 @@ pub enum TableError {
     /// No NIC has this device id.
     #[error("no NIC has device_id {0}; attach it first")]
     UnknownDevice(u32),
+    /// A table that the engine writes itself.
+    #[error("{0}: the engine writes this table itself; it can only be read")]
+    ReadOnly(Table),
     /// Insert of a key that is there.
     #[error("{0}: an entry with this key exists; modify it")]
     Exists(Table),

@@ -8,17 +8,58 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use penstock_flow::Addr;
 use penstock_rules::model::{Port, PortId};
-use penstock_rules::{Decision, Judgement, Query, RuleId, Ruleset};
+use penstock_rules::{Decision, Judgement, Query, Region, RuleId, Ruleset, closing};
 
 /// A ruleset that an engine needs no longer. Dropping it may take long: not on
 /// an lcore.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Retired {
     /// The ruleset.
     pub ruleset: Arc<Ruleset>,
     /// Connections that each of its rules has admitted here, by rule id.
     pub rule_hits: Vec<u64>,
+}
+
+/// Regions that a change is fenced by at most. Each is some entries of a fence
+/// table, and a slow NIC takes its time for every one.
+const REGIONS: usize = 16;
+
+/// A policy to be put in force, and what it may close: prepared off the lcore,
+/// since it takes a comparison of the two policies.
+#[derive(Clone, Debug)]
+pub struct PolicyChange {
+    next: Retired,
+    /// The generation of the policy that it was compared with; 0: with none.
+    from: u64,
+    closing: Vec<Region>,
+}
+
+impl PolicyChange {
+    /// From `before`, which is in force; `None`: nothing is.
+    #[must_use]
+    pub fn new(before: Option<&Ruleset>, ruleset: Arc<Ruleset>) -> Self {
+        let closing = match before {
+            Some(before) => closing(before, &ruleset, REGIONS),
+            // What was allowed by nothing has no connections.
+            None => Vec::new(),
+        };
+        Self {
+            from: before.map_or(0, Ruleset::generation),
+            closing,
+            next: Retired {
+                rule_hits: vec![0; ruleset.rule_count()],
+                ruleset,
+            },
+        }
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn ruleset(&self) -> &Arc<Ruleset> {
+        &self.next.ruleset
+    }
 }
 
 /// Older rulesets kept at most; an even older one is let go, and what it had
@@ -40,14 +81,30 @@ impl Policies {
         }
     }
 
-    /// Puts `ruleset` in force; answers one that there is no more room for.
-    pub(crate) fn set(&mut self, ruleset: Arc<Ruleset>) -> Option<Retired> {
-        let rule_hits = vec![0; ruleset.rule_count()];
-        let fresh = Retired { ruleset, rule_hits };
-        if let Some(old) = self.current.replace(fresh) {
+    /// Puts a policy in force; answers one that there is no more room for, and
+    /// what may be closed now.
+    pub(crate) fn set(&mut self, change: PolicyChange) -> (Option<Retired>, Vec<Region>) {
+        let PolicyChange {
+            next,
+            from,
+            mut closing,
+        } = change;
+        if from != self.generation() {
+            // Compared with another one, it says nothing.
+            closing = vec![Region::EVERYTHING];
+        }
+        if let Some(old) = self.current.replace(next) {
             self.older.push(old);
         }
-        (self.older.len() > KEPT).then(|| self.older.remove(0))
+        let gone = (self.older.len() > KEPT).then(|| self.older.remove(0));
+        (gone, closing)
+    }
+
+    /// A port's addresses, by the policy in force and by the one before.
+    pub(crate) fn addresses(&self, port: PortId) -> impl Iterator<Item = Addr> {
+        let both = self.current.iter().chain(self.older.last());
+        both.filter_map(move |r| r.ruleset.port(port))
+            .flat_map(|port| port.ips.iter().copied())
     }
 
     /// An older one, where `needed` says that no name is needed any more.

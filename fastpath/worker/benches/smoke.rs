@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use dpdk::{Burst, Eal, EalConfig, Mempool, PoolConfig};
 use penstock_engine::nic::{Capacities, Entry, Hop, Op, Update};
-use penstock_engine::{Config, Engine, NicConfig};
+use penstock_engine::{Config, Engine, NicConfig, PolicyChange};
 use penstock_flow::{Addr, Mac, Prefix};
 use penstock_rules::Ruleset;
 use penstock_rules::model::{self, Direction, Policy};
@@ -191,6 +191,7 @@ impl Case {
                 flow: if self.nic { 1 << 17 } else { 0 },
                 ..Capacities::default()
             },
+            entry_write_ns: 0,
         })?;
         for (index, device_port) in (0..).zip(PORTS) {
             let (id, ip) = (u32::from(index) + 1, v4(index + 1));
@@ -231,7 +232,7 @@ impl Case {
         }
         let ruleset = Arc::new(Ruleset::compile(policy())?);
         let (mut core, _attic) = Core::new(engine, clock, Some(pool), 8);
-        core.set_policy(ruleset);
+        core.set_policy(PolicyChange::new(None, ruleset));
         Ok(core)
     }
 }

@@ -113,6 +113,8 @@ pub struct Nic {
     pub gateway: Option<Ipv4Addr>,
     /// Entries that its tables take.
     pub capacities: Capacities,
+    /// A slow NIC, in simulation: how long it takes for an entry; zero: no time.
+    pub entry_write: Duration,
 }
 
 /// The port towards the underlay.

@@ -23,12 +23,10 @@ mod merge;
 mod queries;
 mod wire;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use dpdk::{Mbuf, Mempool};
-use penstock_engine::{Engine, Outbox, Retired};
-use penstock_rules::Ruleset;
+use penstock_engine::{Engine, Outbox, PolicyChange, Retired};
 
 pub use carry::{Imported, SLOTS};
 pub use clock::Clock;
@@ -113,9 +111,9 @@ impl Core {
         self
     }
 
-    /// Puts a policy in force, from the next packet on.
-    pub fn set_policy(&mut self, ruleset: Arc<Ruleset>) {
-        if let Some(old) = self.engine.set_policy(ruleset) {
+    /// Puts a policy in force; see [`Engine::set_policy`].
+    pub fn set_policy(&mut self, change: PolicyChange) {
+        if let Some(old) = self.engine.set_policy(self.clock.now(), change) {
             self.retire(old);
         }
     }

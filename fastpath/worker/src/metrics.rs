@@ -94,6 +94,7 @@ fn render(
     frames(&mut text, numbers);
     lcores(&mut text, each);
     connections(&mut text, numbers);
+    fences(&mut text, numbers);
     text.family(
         "penstock_table_entries",
         Kind::Gauge,
@@ -227,7 +228,7 @@ fn connections(text: &mut Text, numbers: &Numbers) {
     text.one(
         "penstock_offloaded",
         Kind::Gauge,
-        "Ends of connections in the NIC now.",
+        "Flows in the NICs now, or on their way into them.",
         o.live,
     );
     text.family(
@@ -236,12 +237,48 @@ fn connections(text: &mut Text, numbers: &Numbers) {
         "What happened to flow entries.",
     );
     for (event, count) in [
+        ("offered", o.offered),
         ("installed", o.installed),
         ("withdrawn", o.withdrawn),
         ("table_full", o.table_full),
-        ("stale", o.stale),
+        ("queue_full", o.queue_full),
     ] {
         text.sample(&[("event", event)], count);
+    }
+}
+
+fn fences(text: &mut Text, numbers: &Numbers) {
+    text.one(
+        "penstock_fence_regions",
+        Kind::Gauge,
+        "Parts of the traffic that the NICs do not answer for while a change takes effect.",
+        numbers.fenced.regions,
+    );
+    text.one(
+        "penstock_fence_age_milliseconds",
+        Kind::Gauge,
+        "How long the oldest of them has been fenced.",
+        numbers.fenced.since / 1_000_000,
+    );
+    text.one(
+        "penstock_fence_connections",
+        Kind::Gauge,
+        "Connections behind fences that are to be judged again, at most.",
+        numbers.fenced.connections,
+    );
+    text.one(
+        "penstock_rejudging",
+        Kind::Gauge,
+        "1 while connections are still to be judged by the policy in force.",
+        u8::from(numbers.rejudging),
+    );
+    text.family(
+        "penstock_nic_pending_writes",
+        Kind::Gauge,
+        "Writes to a NIC's flow table that it has not carried out.",
+    );
+    for (device, waiting) in &numbers.pending_writes {
+        text.sample(&[("device_id", &device.to_string())], *waiting);
     }
 }
 

@@ -12,7 +12,7 @@ use penstock_rules::model::PortId;
 use super::Engine;
 use super::first::{End, query};
 use super::offload::nic_activity;
-use crate::connections::{Connection, opener};
+use crate::connections::{Connection, Links, opener};
 use crate::flow_state::{FlowState, ImportError};
 use crate::nic::exact::NONE;
 use crate::record::Name;
@@ -119,6 +119,7 @@ impl Engine {
             slow: state.slow,
             nic_before: state.nic,
             flows: [NONE; 2],
+            links: Links::default(),
             last_seen: now.saturating_sub(state.idle_ns),
         };
         self.enter(key, orientation, connection)

@@ -7,7 +7,7 @@ use penstock_rules::model::PortId;
 use super::Engine;
 use super::arrival::Arrival;
 use super::first::{End, Finding};
-use crate::connections::Connection;
+use crate::connections::{Connection, Links};
 use crate::counters::Traffic;
 use crate::nic::FlowAction;
 use crate::nic::exact::NONE;
@@ -68,6 +68,7 @@ impl Engine {
                         slow: Traffic::default(),
                         nic_before: Traffic::default(),
                         flows: [NONE; 2],
+                        links: Links::default(),
                         last_seen: arrival.now,
                     };
                     match self.open(arrival, key, orientation, connection, &handles) {
@@ -132,12 +133,12 @@ impl Engine {
 
     /// Whether a connection's flow entries still name the next hops that its
     /// destinations are mapped to.
-    fn flows_lead_there(&self, connection: &Connection) -> bool {
+    pub(super) fn flows_lead_there(&self, connection: &Connection) -> bool {
         let Some(nic) = self.nics.get(connection.nic) else {
             return false;
         };
         connection.flows.iter().all(|slot| {
-            nic.tables.flow.at(*slot).is_some_and(|(key, flow)| {
+            nic.driver.row(*slot).is_some_and(|(key, flow)| {
                 let nexthop = nic.tables.mapping.lookup(key.vni, key.tuple.dst);
                 nexthop.map(FlowAction::Forward) == Some(flow.action)
             })

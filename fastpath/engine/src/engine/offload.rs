@@ -1,9 +1,15 @@
 //! Offload: a connection's life in the NIC's flow table, and its end.
 //!
-//! Software owns the connection. Both of its directions enter the flow table
-//! together and leave it together; between two local ports the two entries
-//! serve both ports' connections. What the entries carry keeps the connections
-//! alive: its time is read when a timer fires.
+//! Software owns the connection. Wanted, it is *offered* to the NIC; carried
+//! out, it is *installed* and packets meet its entries; *withdrawn*, they meet
+//! them until the NIC has let go, and only then the entries are *gone*. What is
+//! true of the connection never waits for that: it may be cut, and forgotten,
+//! while its entries are on their way out. Who must not pass meanwhile is what a
+//! fence is for.
+//!
+//! Both directions are offered together and withdrawn together; between two
+//! local ports the two entries serve both ports' connections. What the entries
+//! carry keeps the connections alive: its time is read when a timer fires.
 
 use penstock_flow::conntrack::tcp::State;
 use penstock_flow::conntrack::{Handle, Tracker};
@@ -14,8 +20,9 @@ use super::{Engine, Nic};
 use crate::connections::{Connection, opener};
 use crate::counters::Traffic;
 use crate::nic::FlowAction;
-use crate::nic::exact::{NONE, Refused};
-use crate::nic::flow::{Flow, FlowKey};
+use crate::nic::driver::{Done, NotTaken};
+use crate::nic::exact::NONE;
+use crate::nic::flow::{Flow, FlowKey, Life};
 use crate::record::FlowRecord;
 
 /// Timers that one tick looks at, and connections that it ends.
@@ -55,7 +62,6 @@ impl Engine {
         let Some(nic) = self.nics.get_mut(arrival.nic) else {
             return;
         };
-        let epoch = nic.tables.mapping.epoch();
         let hop = |dst| nic.tables.mapping.lookup(c.vni, dst);
         let (Some(to_theirs), Some(to_ours)) = (hop(ours.dst), hop(theirs.dst)) else {
             return;
@@ -72,23 +78,17 @@ impl Engine {
                 vni: c.vni,
                 tuple,
             };
-            let flow = Flow {
-                action: FlowAction::Forward(nexthop),
-                generation,
-                epoch,
-                hits: Traffic::default(),
-                last_hit: arrival.now,
-                connections: [Some(first), second],
-            };
+            let connections = [Some(first), second];
+            let flow = Flow::new(FlowAction::Forward(nexthop), arrival.now, connections);
             (key, flow)
         };
         let pair = [
             half(opener, ours, to_theirs),
             half(answerer, theirs, to_ours),
         ];
-        match nic.tables.flow.insert_pair(pair) {
+        match nic.driver.offer(arrival.now, pair) {
             Ok(slots) => {
-                self.counters.offload.installed += 1;
+                self.counters.offload.offered += 1;
                 self.counters.offload.live += 1;
                 for handle in [Some(first), second].into_iter().flatten() {
                     if let Some(entry) = self.connections.get_mut(handle) {
@@ -97,45 +97,62 @@ impl Engine {
                         entry.value.tracker.moved_unseen();
                     }
                 }
+                self.complete(arrival.nic);
             }
-            Err(Refused::Full) => self.counters.offload.table_full += 1,
-            // Another pair of ends has it: no second owner.
-            Err(Refused::Exists) => {}
+            Err(NotTaken::Full) => self.counters.offload.table_full += 1,
+            Err(NotTaken::Busy) => self.counters.offload.queue_full += 1,
+            // Another pair of ends has it, or its own is still on its way out: no
+            // second owner.
+            Err(NotTaken::Exists) => {}
         }
     }
 
-    /// Takes a connection's pair out of the NIC; what it carried is credited to
-    /// the connections, which stay.
+    /// Takes a connection's pair out of the NIC; what it has carried so far is
+    /// credited to the connections, which stay.
     pub(super) fn withdraw(&mut self, handle: Handle) {
         let Some(entry) = self.connections.get(handle) else {
             return;
         };
-        let (nic, slots) = (entry.value.nic, entry.value.flows);
+        let (index, slots) = (entry.value.nic, entry.value.flows);
         if !entry.value.offloaded() {
             return;
         }
-        let Some(nic) = self.nics.get_mut(nic) else {
+        let Some(nic) = self.nics.get_mut(index) else {
             return;
         };
-        let mut carried = Traffic::default();
-        let mut last_hit = 0;
         let mut owners = [None, None];
         for slot in slots {
-            if let Some(flow) = nic.tables.flow.remove(slot) {
-                carried.plus(flow.hits);
-                last_hit = last_hit.max(flow.last_hit);
+            if let Some(flow) = nic.driver.withdraw(self.now, slot) {
                 owners = flow.connections;
+                self.connections.credit(&flow);
             }
         }
         self.counters.offload.withdrawn += 1;
         self.counters.offload.live = self.counters.offload.live.saturating_sub(1);
         for owner in owners.into_iter().flatten() {
             if let Some(entry) = self.connections.get_mut(owner) {
-                let c = &mut entry.value;
-                c.flows = [NONE; 2];
-                c.nic_before.plus(carried);
-                c.last_seen = c.last_seen.max(last_hit);
-                c.tracker.moved_unseen();
+                entry.value.flows = [NONE; 2];
+                entry.value.tracker.moved_unseen();
+            }
+        }
+        self.complete(index);
+    }
+
+    /// What a NIC has carried out of what was handed to it.
+    pub(super) fn complete(&mut self, index: usize) {
+        let Some(nic) = self.nics.get_mut(index) else {
+            return;
+        };
+        while let Some(done) = nic.driver.completed(self.now) {
+            match done {
+                Done::Installed(slot) => {
+                    let owner = nic.driver.row(slot).and_then(|(_, f)| f.connections[0]);
+                    let entry = owner.and_then(|owner| self.connections.get(owner));
+                    let whole = entry.is_some_and(|entry| is_in(nic, &entry.value));
+                    self.counters.offload.installed += u64::from(whole);
+                }
+                // Packets may have met it until now.
+                Done::Gone(flow) => self.connections.credit(&flow),
             }
         }
     }
@@ -202,7 +219,7 @@ impl Engine {
             state: state_name(&c.tracker),
             slow: c.slow,
             nic,
-            offloaded: c.offloaded(),
+            offloaded: self.nics.get(c.nic).is_some_and(|nic| is_in(nic, c)),
             rule: self.policies.rule_name(c.generation, c.decision),
             generation: c.generation,
             idle_ns: now.saturating_sub(last),
@@ -217,13 +234,22 @@ pub(super) fn nic_activity(nics: &[Nic], connection: &Connection) -> (Traffic, u
     let mut last = connection.last_seen;
     if let Some(nic) = nics.get(connection.nic) {
         for slot in connection.flows {
-            if let Some((_, flow)) = nic.tables.flow.at(slot) {
+            if let Some((_, flow)) = nic.driver.row(slot) {
                 carried.plus(flow.hits);
                 last = last.max(flow.last_hit);
             }
         }
     }
     (carried, last)
+}
+
+/// Whether a NIC has both halves of a connection.
+fn is_in(nic: &Nic, connection: &Connection) -> bool {
+    let installed = |slot| {
+        let row = nic.driver.row(slot);
+        row.is_some_and(|(_, flow)| flow.life() == Life::Installed)
+    };
+    connection.flows.into_iter().all(installed)
 }
 
 /// Where a connection's protocol stands.

@@ -4,6 +4,7 @@ use penstock_rules::Ruleset;
 use penstock_rules::model::PortId;
 
 use super::Engine;
+use super::fence::Fenced;
 use crate::counters::{Counters, PortCounters, Traffic};
 use crate::nic::{Entry, FlowEntry, Table};
 use crate::record::{DropRecord, FlowRecord};
@@ -12,7 +13,28 @@ impl Engine {
     /// Whether connections are still to be judged by the policy in force.
     #[must_use]
     pub fn rejudging(&self) -> bool {
-        self.sweep.running()
+        self.sweep.running() || self.fences.are_up()
+    }
+
+    /// What is behind a fence, and how much of it is left; `None`: nothing is.
+    #[must_use]
+    pub fn fenced(&self) -> Option<Fenced> {
+        self.fences.status(&self.connections)
+    }
+
+    /// Whether every fence is in its NIC: from then on no packet passes by a
+    /// judgement that a change has taken back.
+    #[must_use]
+    pub fn fences_stand(&self) -> bool {
+        self.nics.iter().all(|nic| nic.driver.fences_stand())
+    }
+
+    /// Writes to a NIC's flow table that it has not carried out; `None`: no such
+    /// NIC.
+    #[must_use]
+    pub fn pending_writes(&self, device_id: u32) -> Option<u32> {
+        let nic = self.nics.get(self.nic_index(device_id)?)?;
+        Some(nic.driver.waiting())
     }
 
     /// The generation of the policy in force; 0: none.
@@ -50,15 +72,20 @@ impl Engine {
         self.drops.iter()
     }
 
-    /// Entries in use in a table of a NIC; `None`: no such NIC.
+    /// Entries in use in a table of a NIC, those on their way to the flow table or
+    /// from it included; `None`: no such NIC.
     #[must_use]
     pub fn occupancy(&self, device_id: u32, table: Table) -> Option<u32> {
         let nic = self.nics.get(self.nic_index(device_id)?)?;
-        Some(nic.tables.len(table))
+        Some(match table {
+            Table::Fence => nic.driver.fence_len(),
+            Table::Flow => nic.driver.flow_len(),
+            _ => nic.tables.len(table),
+        })
     }
 
-    /// Every entry of a table that is written through [`write`](Self::write),
-    /// with what it has counted where it counts.
+    /// Every entry of a table except `flow`, with what it has counted where it
+    /// counts.
     pub fn visit_entries(
         &self,
         device_id: u32,
@@ -66,14 +93,17 @@ impl Engine {
         visit: &mut dyn FnMut(&Entry, Option<Traffic>),
     ) {
         if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
-            nic.tables.visit(table, visit);
+            match table {
+                Table::Fence => nic.driver.visit_fences(visit),
+                _ => nic.tables.visit(table, visit),
+            }
         }
     }
 
-    /// Every entry of a NIC's flow table.
+    /// Every entry that is in a NIC's flow table, on its way out or not.
     pub fn visit_flow_entries(&self, now: u64, device_id: u32, visit: &mut dyn FnMut(&FlowEntry)) {
         if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
-            nic.tables.flow.visit(now, visit);
+            nic.driver.visit_rows(now, visit);
         }
     }
 
@@ -84,11 +114,20 @@ impl Engine {
         port: Option<PortId>,
         visit: &mut dyn FnMut(&FlowRecord<'_>) -> bool,
     ) {
-        for slot in 0..self.connections.capacity() {
-            let Some(record) = self.flow_record(now, slot) else {
-                continue;
-            };
-            if port.is_none_or(|p| p == record.port) && !visit(&record) {
+        if let Some(port) = port {
+            for slot in self.connections.of_port(port) {
+                if let Some(record) = self.flow_record(now, slot)
+                    && !visit(&record)
+                {
+                    return;
+                }
+            }
+            return;
+        }
+        for slot in 0..self.connections.slots() {
+            if let Some(record) = self.flow_record(now, slot)
+                && !visit(&record)
+            {
                 return;
             }
         }

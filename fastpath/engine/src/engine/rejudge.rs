@@ -1,8 +1,9 @@
 //! Judging connections again after the policy, or their port, has changed.
 //!
-//! At once for every packet that comes, since no entry of an older generation
-//! answers for it; and in slices on every tick for all others, so that what is
-//! no longer allowed is also gone from the tables within a bounded time.
+//! At once for every packet that the slow path sees. Behind a
+//! [fence](super::fence) all of a region's connections, since they may be closed;
+//! and one by one on every tick all others, which no change has closed, so that
+//! each is known by the rule that admits it now and older policies can go.
 
 use penstock_flow::DropReason;
 use penstock_flow::conntrack::Handle;
@@ -11,9 +12,6 @@ use super::Engine;
 use super::first::{End, denied, query};
 use crate::connections::opener;
 use crate::record::{DropRecord, Event, Name};
-
-/// A walk is over after so many ticks at the latest.
-const TICKS_PER_WALK: u32 = 512;
 
 /// A walk over all connections, resumed by each tick.
 #[derive(Debug, Default)]
@@ -44,18 +42,16 @@ impl Sweep {
 impl Engine {
     /// One slice of the walk.
     pub(super) fn sweep(&mut self, now: u64) {
-        let capacity = self.connections.capacity();
-        for _ in 0..self.config.sweep_slice.max(capacity / TICKS_PER_WALK) {
-            let Some(slot) = self.sweep.next(capacity) else {
+        let slots = self.connections.slots();
+        for _ in 0..self.config.sweep_slice {
+            let Some(slot) = self.sweep.next(slots) else {
                 return;
             };
             let Some(handle) = self.connections.handle_at(slot) else {
                 continue;
             };
             // What is refused is gone, and recorded.
-            if self.rejudge(now, handle).is_ok() {
-                self.refresh(handle);
-            }
+            let _ = self.rejudge(now, handle);
         }
     }
 
@@ -113,35 +109,6 @@ impl Engine {
         self.forget(handle);
         if let Some(sibling) = sibling {
             self.forget(sibling);
-        }
-    }
-
-    /// Brings the flow entries of a connection up to the present generation,
-    /// once all that they carry have been judged by it.
-    pub(super) fn refresh(&mut self, handle: Handle) {
-        let generation = self.policies.generation();
-        let Some(entry) = self.connections.get(handle) else {
-            return;
-        };
-        if !entry.value.offloaded() {
-            return;
-        }
-        let (nic, slots) = (entry.value.nic, entry.value.flows);
-        let Some(nic) = self.nics.get_mut(nic) else {
-            return;
-        };
-        for slot in slots {
-            let Some(flow) = nic.tables.flow.at_mut(slot) else {
-                continue;
-            };
-            let current = flow.connections.iter().flatten().all(|owner| {
-                self.connections
-                    .get(*owner)
-                    .is_some_and(|e| e.value.generation == generation)
-            });
-            if current {
-                flow.generation = generation;
-            }
         }
     }
 }

@@ -151,9 +151,6 @@ impl Engine {
         };
         if tracked {
             let handles = self.commit(arrival, ends, &findings)?;
-            for handle in handles.iter().flatten() {
-                self.refresh(*handle);
-            }
             self.offer(arrival, handles);
         }
         Ok(self.go(arrival, frame, packet, ip, &plan, flow)?)

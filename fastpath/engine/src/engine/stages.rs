@@ -16,7 +16,7 @@ use crate::frame::{Frame, Outcome};
 use crate::nic::flow::FlowKey;
 use crate::nic::ranked::Fields;
 use crate::nic::rows::Source;
-use crate::nic::{AclAction, FenceAction, FlowAction};
+use crate::nic::{AclAction, FlowAction};
 
 /// The direction field of `acl`.
 const LEAVING_A_PORT: u8 = 0;
@@ -198,7 +198,7 @@ impl Engine {
                     // The slow path knows what to say about it.
                     return self.ask(arrival, frame, packet, ip);
                 };
-                if let Some(flow) = flow.and_then(|slot| this.tables.flow.at_mut(slot)) {
+                if let Some(flow) = flow.and_then(|slot| this.driver.row_mut(slot)) {
                     flow.hits.add(arrival.bytes);
                     flow.last_hit = arrival.now;
                 }
@@ -210,7 +210,6 @@ impl Engine {
     }
 
     fn answer(&mut self, arrival: &Arrival, tuple: &Tuple) -> Answer {
-        let generation = self.policies.generation();
         let Some(nic) = self.nics.get_mut(arrival.nic) else {
             return Answer::Ask;
         };
@@ -224,40 +223,20 @@ impl Engine {
             ingress: arrival.ingress,
             tuple,
         };
-        match nic.tables.fence.hit(&fields, arrival.bytes) {
-            Some(FenceAction::Ask) => return Answer::Ask,
-            Some(FenceAction::Drop) => return Answer::Drop(DropReason::DeniedAcl),
-            None => {}
+        if nic.driver.is_fenced(&fields, arrival.bytes) {
+            return Answer::Ask;
         }
         let key = FlowKey {
             ingress: arrival.ingress,
             vni: arrival.vni,
             tuple: *tuple,
         };
-        if let Some(slot) = nic.tables.flow.find(&key)
-            && let Some(flow) = nic.tables.flow.at_mut(slot)
-        {
-            if flow.generation != generation {
-                self.counters.offload.stale += 1;
-                return Answer::Ask;
-            }
-            let epoch = nic.tables.mapping.epoch();
+        if let Some((slot, flow)) = nic.driver.meet(&key) {
             return match flow.action {
-                // The destination has moved: the slow path sends it there.
-                FlowAction::Forward(nexthop)
-                    if flow.epoch != epoch
-                        && nic.tables.mapping.lookup(arrival.vni, tuple.dst) != Some(nexthop) =>
-                {
-                    self.counters.offload.stale += 1;
-                    Answer::Ask
-                }
-                FlowAction::Forward(nexthop) => {
-                    flow.epoch = epoch;
-                    Answer::Forward {
-                        nexthop,
-                        flow: Some(slot),
-                    }
-                }
+                FlowAction::Forward(nexthop) => Answer::Forward {
+                    nexthop,
+                    flow: Some(slot),
+                },
                 FlowAction::Deny => {
                     flow.hits.add(arrival.bytes);
                     flow.last_hit = arrival.now;

@@ -1,6 +1,10 @@
 //! Writing a NIC's tables, and what else has to change with them.
 
-use super::Engine;
+use penstock_flow::Prefix;
+use penstock_rules::Region;
+use penstock_rules::model::{PortId, Vni};
+
+use super::{Engine, Nic};
 use crate::device::Role;
 use crate::nic::exact::{NONE, Refused};
 use crate::nic::{Entry, Hop, Op, Table, TableError, Update};
@@ -22,9 +26,12 @@ impl Engine {
                 device_port,
                 vlan,
                 port_id,
-                ..
-            } => self.write_vport(nic, update, (device_port, vlan), port_id),
+                vni,
+            } => self.write_vport(nic, update, (device_port, vlan), (port_id, vni)),
             Entry::Nexthop { id, hop } => self.write_nexthop(nic, update, id, &hop),
+            Entry::Mapping { vni, dst, nexthop } => {
+                self.write_mapping(nic, update, vni, dst, nexthop)
+            }
             _ => self.write_table(nic, update),
         }
     }
@@ -38,12 +45,43 @@ impl Engine {
         }
     }
 
+    /// Entries of the flow table name the next hops that their destinations had.
+    fn write_mapping(
+        &mut self,
+        nic: usize,
+        update: &Update,
+        vni: Vni,
+        dst: Prefix,
+        nexthop: u32,
+    ) -> Result<(), TableError> {
+        let leads_elsewhere = self.nics.get(nic).is_some_and(|nic| {
+            let mapping = &nic.tables.mapping;
+            match update.op {
+                _ if nic.driver.flow_len() == 0 => false,
+                // What was mapped nowhere has no entries.
+                Op::Insert => mapping.is_within_another(vni, dst),
+                Op::Modify => mapping.get(vni, dst) != Some(nexthop),
+                Op::Delete => true,
+            }
+        });
+        self.write_table(nic, update)?;
+        if leads_elsewhere {
+            let region = Region {
+                vni: Some(vni),
+                peer: Some(dst),
+                ..Region::EVERYTHING
+            };
+            self.raise(Some(nic), &region, false);
+        }
+        Ok(())
+    }
+
     fn write_vport(
         &mut self,
         nic: usize,
         update: &Update,
         key: (u32, u16),
-        port_id: u32,
+        (port_id, to_vni): (PortId, Vni),
     ) -> Result<(), TableError> {
         let taken = match self.devices.role(key.0) {
             Role::None => None,
@@ -65,17 +103,18 @@ impl Engine {
             .nics
             .get(nic)
             .and_then(|n| n.tables.vport.get(&key))
-            .map(|(port, _)| *port);
-        if update.op != Op::Delete && before != Some(port_id) {
+            .copied();
+        let before_port = before.map(|(port, _)| port);
+        if update.op != Op::Delete && before_port != Some(port_id) {
             self.bind_port(port_id)?;
         }
         if let Err(error) = self.write_table(nic, update) {
-            if update.op != Op::Delete && before != Some(port_id) {
+            if update.op != Op::Delete && before_port != Some(port_id) {
                 self.unbind_port(port_id);
             }
             return Err(error);
         }
-        match (update.op, before) {
+        match (update.op, before_port) {
             (Op::Insert, _) => self.devices.bind(key.0, nic),
             (Op::Modify, Some(old)) if old != port_id => self.unbind_port(old),
             (Op::Modify, _) => {}
@@ -85,6 +124,18 @@ impl Engine {
                     self.unbind_port(old);
                 }
             }
+        }
+        if let Some((port, vni)) = before
+            && update.op != Op::Insert
+            && (update.op == Op::Delete || (port, vni) != (port_id, to_vni))
+        {
+            // Not this port's any more: its connections stay with it or go.
+            let region = Region {
+                vni: Some(vni),
+                port: Some(port),
+                ..Region::EVERYTHING
+            };
+            self.raise(None, &region, true);
         }
         Ok(())
     }
@@ -118,7 +169,6 @@ impl Engine {
         if state.bindings == 0 {
             self.ports.remove(&port);
             self.recount();
-            self.sweep.start(self.connections.capacity());
         }
     }
 
@@ -132,7 +182,7 @@ impl Engine {
         let Some(this) = self.nics.get_mut(nic) else {
             return Ok(());
         };
-        let before = this.tables.nexthop.get(&id).map(|n| n.neighbour);
+        let before = this.tables.nexthop.get(&id).map(|n| (n.neighbour, n.hop));
         let resolve = match hop {
             Hop::ToVtep {
                 dst_vtep, dst_mac, ..
@@ -160,12 +210,51 @@ impl Engine {
             this.neighbours.release(neighbour);
             return written;
         }
-        if let Some(old) = before {
+        if let Some((old, _)) = before {
             this.neighbours.release(old);
         }
         if let Some(entry) = this.tables.nexthop.get_mut(&id) {
             entry.neighbour = neighbour;
         }
+        if let Some((_, old)) = before
+            && (update.op == Op::Delete || !is_one_place(&old, hop))
+        {
+            // Entries go on naming it, and another end has to judge now.
+            let vni = this.vni_behind(&old);
+            let region = Region {
+                vni: vni.filter(|_| update.op == Op::Delete || vni == this.vni_behind(hop)),
+                ..Region::EVERYTHING
+            };
+            self.raise(Some(nic), &region, true);
+        }
         Ok(())
     }
+}
+
+impl Nic {
+    /// The VPC that a next hop leads into, where that can be told.
+    fn vni_behind(&self, hop: &Hop) -> Option<Vni> {
+        match *hop {
+            Hop::ToVtep { vni, .. } => Some(vni),
+            Hop::ToPort {
+                device_port, vlan, ..
+            } => {
+                let bound = self.tables.vport.get(&(device_port, vlan));
+                bound.map(|(_, vni)| *vni)
+            }
+            Hop::ToFrontEnd { .. } => None,
+        }
+    }
+}
+
+/// Whether who judges what goes there stays the same: one local port, or other
+/// nodes.
+fn is_one_place(a: &Hop, b: &Hop) -> bool {
+    let local = |hop: &Hop| match *hop {
+        Hop::ToPort {
+            device_port, vlan, ..
+        } => Some((device_port, vlan)),
+        Hop::ToVtep { .. } | Hop::ToFrontEnd { .. } => None,
+    };
+    local(a) == local(b)
 }

@@ -32,14 +32,7 @@ pub(super) fn check(entry: &Entry, device_ports: u32) -> Result<(), TableError> 
             }
             Ok(())
         }
-        Entry::Fence { key, priority, .. } => {
-            f.not_zero("priority", *priority)?;
-            f.ternary("vpc", &key.vni)?;
-            f.ternary("port_id", &key.port_id)?;
-            f.ternary("src", &key.src)?;
-            f.ternary("dst", &key.dst)?;
-            f.ternary("proto", &key.proto)
-        }
+        Entry::Fence { .. } => Err(TableError::ReadOnly(f.0)),
         Entry::Acl { key, priority, .. } => {
             f.not_zero("priority", *priority)?;
             f.ternary("direction", &key.direction)?;

@@ -70,15 +70,6 @@ pub enum AclAction {
     Ask,
 }
 
-/// What a fence says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FenceAction {
-    /// The slow path decides.
-    Ask,
-    /// Nothing passes.
-    Drop,
-}
-
 /// What an `acl` entry matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AclKey {
@@ -178,13 +169,11 @@ pub struct FlowEntry {
     pub action: FlowAction,
     /// What it has carried.
     pub hits: Traffic,
-    /// Since its last packet, or since it was installed.
+    /// Since its last packet, or since it was offered.
     pub idle_ns: u64,
-    /// Of the policy that allows it.
-    pub generation: u64,
 }
 
-/// One row of a table that is written from outside.
+/// One row of a table, except `flow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Exact (device port, VLAN).
@@ -218,14 +207,12 @@ pub enum Entry {
         /// Key: a source address it may use with it.
         ip: Addr,
     },
-    /// Ternary with priority.
+    /// Ternary with priority: the slow path decides. The engine's own, to read.
     Fence {
         /// Key: the region.
         key: FenceKey,
-        /// Key: 1 or more, high wins.
+        /// Key: which of the fences it belongs to; it decides nothing.
         priority: u32,
-        /// What it says.
-        action: FenceAction,
     },
     /// Ternary and range with priority.
     Acl {

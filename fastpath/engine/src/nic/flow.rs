@@ -1,8 +1,9 @@
 //! The flow table: what the NIC answers by itself.
 //!
-//! The engine's own: it installs both halves of a connection and takes both
-//! out. An entry of an older policy generation is no answer; its packet is
-//! asked about.
+//! The engine's own: it has both halves of a connection put in and taken out.
+//! A row is kept from the offer until the NIC has let go of it; packets meet it
+//! only while it is [in the NIC](Life::in_nic), and that is for the
+//! [driver](super::driver) to say.
 
 use core::hash::{Hash, Hasher};
 
@@ -35,52 +36,93 @@ impl Hash for FlowKey {
     }
 }
 
+/// How far an entry has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// On its way into the NIC.
+    Offered,
+    /// The NIC answers by it.
+    Installed,
+    /// On its way out: the NIC still answers by it, and nobody wants it to.
+    Withdrawn,
+    /// Given up before it was in.
+    Cancelled,
+}
+
+impl Life {
+    /// Whether packets meet it.
+    #[inline]
+    pub(crate) fn in_nic(self) -> bool {
+        matches!(self, Self::Installed | Self::Withdrawn)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) action: FlowAction,
-    pub(crate) generation: u64,
-    /// Of the mapping table when its next hop was looked up.
-    pub(crate) epoch: u64,
+    pub(super) life: Life,
     pub(crate) hits: Traffic,
     pub(crate) last_hit: u64,
     /// The connections it carries, one for each local end.
     pub(crate) connections: [Option<Handle>; 2],
+    /// The row behind it in the driver's queue.
+    pub(super) behind: u32,
+}
+
+impl Flow {
+    pub(crate) fn new(action: FlowAction, now: u64, connections: [Option<Handle>; 2]) -> Self {
+        Self {
+            action,
+            life: Life::Offered,
+            hits: Traffic::default(),
+            last_hit: now,
+            connections,
+            behind: NONE,
+        }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        self.life
+    }
 }
 
 #[derive(Debug)]
-pub(crate) struct Flows {
+pub(super) struct Flows {
     entries: Exact<FlowKey, Flow>,
 }
 
 impl Flows {
-    pub(crate) fn new(capacity: u32, seed: u64) -> Self {
+    pub(super) fn new(capacity: u32, seed: u64) -> Self {
         Self {
             entries: Exact::new(capacity, seed),
         }
     }
 
-    pub(crate) fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.entries.len()
     }
 
-    pub(crate) fn capacity(&self) -> u32 {
+    pub(super) fn capacity(&self) -> u32 {
         self.entries.capacity()
     }
 
-    pub(crate) fn find(&self, key: &FlowKey) -> Option<u32> {
+    #[inline]
+    pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
         self.entries.find(key)
     }
 
-    pub(crate) fn at(&self, slot: u32) -> Option<(&FlowKey, &Flow)> {
+    #[inline]
+    pub(super) fn at(&self, slot: u32) -> Option<(&FlowKey, &Flow)> {
         self.entries.at(slot)
     }
 
-    pub(crate) fn at_mut(&mut self, slot: u32) -> Option<&mut Flow> {
+    #[inline]
+    pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Flow> {
         self.entries.at_mut(slot)
     }
 
     /// Both halves or nothing; answers their slots.
-    pub(crate) fn insert_pair(
+    pub(super) fn insert_pair(
         &mut self,
         halves: [(FlowKey, Flow); 2],
     ) -> Result<[u32; 2], Refused> {
@@ -98,16 +140,17 @@ impl Flows {
         }
     }
 
-    pub(crate) fn remove(&mut self, slot: u32) -> Option<Flow> {
-        if slot == NONE {
-            return None;
-        }
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Flow> {
         let key = *self.entries.at(slot)?.0;
         self.entries.remove(&key)
     }
 
-    pub(crate) fn visit(&self, now: u64, f: &mut dyn FnMut(&FlowEntry)) {
+    /// Every entry that is in the NIC.
+    pub(super) fn visit(&self, now: u64, f: &mut dyn FnMut(&FlowEntry)) {
         for (key, flow) in self.entries.iter() {
+            if !flow.life.in_nic() {
+                continue;
+            }
             f(&FlowEntry {
                 ingress: key.ingress,
                 vni: key.vni,
@@ -115,7 +158,6 @@ impl Flows {
                 action: flow.action,
                 hits: flow.hits,
                 idle_ns: now.saturating_sub(flow.last_hit),
-                generation: flow.generation,
             });
         }
     }

@@ -17,8 +17,6 @@ pub(crate) struct Mapping {
     lengths: [u32; 129],
     // Bit `len - 1`: lengths 1 to 128 in use. Length 0 is tried last.
     used: u128,
-    // Counts changes: what was looked up at another one may be wrong now.
-    epoch: u64,
 }
 
 impl Mapping {
@@ -27,7 +25,6 @@ impl Mapping {
             entries: Exact::new(capacity, seed),
             lengths: [0; 129],
             used: 0,
-            epoch: 0,
         }
     }
 
@@ -39,8 +36,18 @@ impl Mapping {
         self.entries.capacity()
     }
 
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
+    pub(crate) fn get(&self, vni: Vni, dst: Prefix) -> Option<u32> {
+        self.entries.get(&(vni, dst)).copied()
+    }
+
+    /// Whether an entry for all of `dst` and more is there.
+    pub(crate) fn is_within_another(&self, vni: Vni, dst: Prefix) -> bool {
+        (0..dst.len()).any(|len| {
+            let in_use = self.lengths.get(usize::from(len)).is_some_and(|n| *n > 0);
+            let host = u128::MAX.checked_shr(len.into()).unwrap_or(0);
+            let prefix = Prefix::new(Addr(dst.addr().0 & !host), len);
+            in_use && prefix.is_some_and(|p| self.entries.find(&(vni, p)).is_some())
+        })
     }
 
     pub(crate) fn insert(&mut self, vni: Vni, dst: Prefix, nexthop: u32) -> Result<(), Refused> {
@@ -54,7 +61,6 @@ impl Mapping {
             return false;
         };
         *entry = nexthop;
-        self.epoch += 1;
         true
     }
 
@@ -67,7 +73,6 @@ impl Mapping {
     }
 
     fn count(&mut self, len: u8, by: i32) {
-        self.epoch += 1;
         if let Some(n) = self.lengths.get_mut(usize::from(len)) {
             *n = n.saturating_add_signed(by);
             if len > 0 {

@@ -124,6 +124,10 @@ impl<K: Pattern, A: Copy> Ranked<K, A> {
         }
     }
 
+    pub(crate) fn contains(&self, key: &K, priority: u32) -> bool {
+        self.position(key, priority).is_ok()
+    }
+
     /// What the first match says; counts the packet there.
     pub(crate) fn hit(&mut self, fields: &Fields<'_>, bytes: usize) -> Option<A> {
         let row = self.rows.iter_mut().find(|r| r.key.matches(fields))?;

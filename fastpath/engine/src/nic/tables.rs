@@ -1,4 +1,4 @@
-//! One NIC's tables together, and how they are written.
+//! One NIC's tables that the controller writes, together.
 
 use penstock_flow::Addr;
 use penstock_rules::model::{PortId, Vni};
@@ -7,13 +7,10 @@ use crate::counters::Traffic;
 
 use super::check::check;
 use super::exact::{Exact, Refused};
-use super::flow::Flows;
 use super::mapping::Mapping;
 use super::ranked::Ranked;
 use super::rows::{Nexthop, PathMtu, Source};
-use super::{
-    AclAction, AclKey, Capacities, Entry, FenceAction, FenceKey, Hop, Op, Table, TableError, Update,
-};
+use super::{AclAction, AclKey, Capacities, Entry, Hop, Op, Table, TableError, Update};
 
 #[derive(Debug)]
 pub(crate) struct Tables {
@@ -22,8 +19,6 @@ pub(crate) struct Tables {
     /// (source, destination, VNI on the wire) to VPC.
     pub(crate) underlay: Exact<(Addr, Addr, Vni), Vni>,
     pub(crate) spoof_guard: Exact<Source, ()>,
-    pub(crate) fence: Ranked<FenceKey, FenceAction>,
-    pub(crate) flow: Flows,
     pub(crate) acl: Ranked<AclKey, AclAction>,
     pub(crate) mapping: Mapping,
     pub(crate) nexthop: Exact<u32, Nexthop>,
@@ -35,8 +30,6 @@ impl Tables {
             vport: Exact::new(c.vport, seed),
             underlay: Exact::new(c.underlay, seed),
             spoof_guard: Exact::new(c.spoof_guard, seed),
-            fence: Ranked::new(c.fence),
-            flow: Flows::new(c.flow, seed),
             acl: Ranked::new(c.acl),
             mapping: Mapping::new(c.mapping, seed),
             nexthop: Exact::new(c.nexthop, seed),
@@ -49,9 +42,7 @@ impl Tables {
             Table::Vport => self.vport.len(),
             Table::Underlay => self.underlay.len(),
             Table::SpoofGuard => self.spoof_guard.len(),
-            Table::Fence => self.fence.len(),
-            Table::RdmaQp | Table::RdmaPair => 0,
-            Table::Flow => self.flow.len(),
+            Table::Fence | Table::Flow | Table::RdmaQp | Table::RdmaPair => 0,
             Table::Acl => self.acl.len(),
             Table::Mapping => self.mapping.len(),
             Table::Nexthop => self.nexthop.len(),
@@ -63,9 +54,7 @@ impl Tables {
             Table::Vport => self.vport.capacity(),
             Table::Underlay => self.underlay.capacity(),
             Table::SpoofGuard => self.spoof_guard.capacity(),
-            Table::Fence => self.fence.capacity(),
-            Table::RdmaQp | Table::RdmaPair => 0,
-            Table::Flow => self.flow.capacity(),
+            Table::Fence | Table::Flow | Table::RdmaQp | Table::RdmaPair => 0,
             Table::Acl => self.acl.capacity(),
             Table::Mapping => self.mapping.capacity(),
             Table::Nexthop => self.nexthop.capacity(),
@@ -115,17 +104,6 @@ impl Tables {
                 .spoof_guard
                 .iter()
                 .for_each(|(source, ())| f(&source.entry(), None)),
-            Table::Fence => self
-                .fence
-                .iter()
-                .for_each(|(&key, priority, action, hits)| {
-                    let entry = Entry::Fence {
-                        key,
-                        priority,
-                        action,
-                    };
-                    f(&entry, Some(hits));
-                }),
             Table::Acl => self.acl.iter().for_each(|(&key, priority, action, hits)| {
                 let entry = Entry::Acl {
                     key,
@@ -141,14 +119,17 @@ impl Tables {
                 let hop = nexthop.hop;
                 f(&Entry::Nexthop { id, hop }, None);
             }),
-            // The engine's own, and those of which it has none.
-            Table::Flow | Table::RdmaQp | Table::RdmaPair => {}
+            // Written by the engine itself, or not there.
+            Table::Fence | Table::Flow | Table::RdmaQp | Table::RdmaPair => {}
         }
     }
 
     /// Applies one update, whole or not at all.
     pub(crate) fn write(&mut self, update: &Update, device_ports: u32) -> Result<(), TableError> {
         let Update { op, entry } = update;
+        if let Entry::Fence { .. } = entry {
+            return Err(TableError::ReadOnly(Table::Fence));
+        }
         // A delete may leave the action out; a key that cannot be is missing.
         if *op != Op::Delete {
             check(entry, device_ports)?;
@@ -192,11 +173,7 @@ impl Tables {
                 .spoof_guard
                 .insert(Source::new(port_id, mac, ip), ())
                 .map(drop),
-            Entry::Fence {
-                key,
-                priority,
-                action,
-            } => self.fence.insert(key, priority, action),
+            Entry::Fence { .. } => Err(Refused::Full),
             Entry::Acl {
                 key,
                 priority,
@@ -231,11 +208,7 @@ impl Tables {
                 .spoof_guard
                 .find(&Source::new(port_id, mac, ip))
                 .is_some(),
-            Entry::Fence {
-                key,
-                priority,
-                action,
-            } => self.fence.modify(&key, priority, action),
+            Entry::Fence { .. } => false,
             Entry::Acl {
                 key,
                 priority,
@@ -261,7 +234,7 @@ impl Tables {
                 .spoof_guard
                 .remove(&Source::new(port_id, mac, ip))
                 .is_some(),
-            Entry::Fence { key, priority, .. } => self.fence.remove(&key, priority),
+            Entry::Fence { .. } => false,
             Entry::Acl { key, priority, .. } => self.acl.remove(&key, priority),
             Entry::Mapping { vni, dst, .. } => self.mapping.remove(vni, dst),
             Entry::Nexthop { id, .. } => self.nexthop.remove(&id).is_some(),

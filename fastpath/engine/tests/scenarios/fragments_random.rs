@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_engine::nic::{Op, Update};
 use penstock_engine::{
-    Config, Engine, Frame, NicConfig, Outbox, Outcome, Owner, Ports, Release, Shard,
+    Config, Engine, Frame, NicConfig, Outbox, Outcome, Owner, PolicyChange, Ports, Release, Shard,
 };
 use penstock_flow::{Addr, Prefix};
 use penstock_rules::Ruleset;
@@ -55,6 +55,7 @@ impl Node {
                     gateway: None,
                     mtu: 1500,
                     capacities: capacities(),
+                    entry_write_ns: 0,
                 };
                 engine.attach_nic(nic).expect("attaches");
                 for entry in world::entries(0, &places, vtep) {
@@ -73,7 +74,7 @@ impl Node {
                     policy.ports.get_mut(&id).expect("a port").groups = vec![7];
                 }
                 let rules = Ruleset::compile(policy).expect("compiles");
-                engine.set_policy(Arc::new(rules));
+                engine.set_policy(100 * SECOND, PolicyChange::new(None, Arc::new(rules)));
                 engine
             })
             .collect();

@@ -11,6 +11,7 @@ mod changes;
 mod dhcp;
 mod dhcp6;
 mod errors;
+mod fence;
 mod fragments;
 mod fragments_random;
 mod judge;

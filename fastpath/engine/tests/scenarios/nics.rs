@@ -1,7 +1,7 @@
 //! Other underlays, and several NICs in one engine.
 
 use penstock_engine::nic::{Entry, Hop, Op, Update};
-use penstock_engine::{AttachError, Engine, Frame, NicConfig, Outbox, Outcome};
+use penstock_engine::{AttachError, Engine, Frame, NicConfig, Outbox, Outcome, PolicyChange};
 use penstock_flow::{Addr, DropReason, Mac, Prefix};
 use penstock_rules::Ruleset;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ fn nic(device_id: u32) -> NicConfig {
         gateway: None,
         mtu: 1500,
         capacities: capacities(),
+        entry_write_ns: 0,
     }
 }
 
@@ -115,7 +116,7 @@ impl TwoNics {
             }
         }
         let rules = Ruleset::compile(policy(0, &all)).expect("compiles");
-        engine.set_policy(Arc::new(rules));
+        engine.set_policy(100 * SECOND, PolicyChange::new(None, Arc::new(rules)));
         let mut this = Self {
             engine,
             out: Outbox::new(),

@@ -190,6 +190,8 @@ fn a_destination_that_moves_is_followed_at_its_next_packet() {
     );
     bed.write(0, Op::Modify, mapping(hop_to(1) + BLUE));
     assert_eq!(talk.data(&mut bed, false).at(), "c");
+    // Each change is fenced until its connections have been looked at.
+    bed.settle();
     let before = nic(&bed);
     assert_eq!(talk.data(&mut bed, false).at(), "c");
     assert_eq!(nic(&bed), before.map(|n| n + 1), "in the NIC again");

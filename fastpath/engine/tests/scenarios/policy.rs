@@ -167,17 +167,11 @@ fn a_change_that_closes_nothing_loses_nothing() {
         for back in [false, true, false, true] {
             assert!(!talk.data(&mut bed, back).at().is_empty());
         }
+        bed.tick();
     }
-    // After each change, the first packet re-judges at each node.
-    assert_eq!(
-        bed.counters(0).nic.packets + bed.counters(0).slow.packets,
-        203
-    );
-    assert!(
-        bed.counters(0).nic.packets >= 150 - 3,
-        "{:?}",
-        bed.counters(0)
-    );
+    // No change can close anything, so the NIC goes on answering.
+    let c = bed.counters(0);
+    assert_eq!((c.nic.packets, c.slow.packets), (200, 3), "{c:?}");
     let mut rules = Vec::new();
     bed.nodes[1].engine.visit_flows(bed.now, None, &mut |f| {
         rules.push(f.rule.to_owned());
@@ -387,6 +381,7 @@ fn a_connection_survives_the_move_of_its_other_end() {
 fn old_policies_come_back_once_nothing_refers_to_them() {
     let mut bed = Bed::new();
     while bed.nodes[0].engine.take_retired().is_some() {}
+    Talk::new("a", "c").open(&mut bed);
     web(&mut bed, &["c"], true, true);
     assert!(bed.nodes[0].engine.rejudging());
     assert!(bed.nodes[0].engine.take_retired().is_none());

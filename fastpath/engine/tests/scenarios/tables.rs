@@ -1,8 +1,7 @@
 //! Writes to the tables, and their refusals.
 
 use penstock_engine::nic::{
-    AclAction, AclKey, Entry, FenceAction, FenceKey, Hop, Op, Range, Table, TableError, Ternary,
-    Update,
+    AclAction, AclKey, Entry, FenceKey, Hop, Op, Range, Table, TableError, Ternary, Update,
 };
 use penstock_flow::{Addr, DropReason, Mac, Prefix};
 
@@ -29,11 +28,6 @@ fn samples() -> Vec<Entry> {
             port_id: 90,
             mac,
             ip: vtep(9),
-        },
-        Entry::Fence {
-            key: FenceKey::default(),
-            priority: 1,
-            action: FenceAction::Ask,
         },
         Entry::Acl {
             key: AclKey::default(),
@@ -154,14 +148,6 @@ fn nonsense_is_refused_by_field() {
             "sport",
         ),
         (
-            Entry::Fence {
-                key: FenceKey::default(),
-                priority: 0,
-                action: FenceAction::Ask,
-            },
-            "priority",
-        ),
-        (
             Entry::Nexthop {
                 id: 9,
                 hop: Hop::ToFrontEnd {
@@ -220,30 +206,15 @@ fn static_rules_answer_without_a_connection() {
 }
 
 #[test]
-fn a_fence_asks_about_what_the_nic_would_have_answered() {
+fn fences_are_the_engines_own() {
     let mut bed = Bed::new();
-    let talk = Talk::new("a", "c");
-    talk.open(&mut bed);
-    talk.data(&mut bed, false);
-    let slow = bed.counters(0).slow.packets;
-    let key = FenceKey {
-        dst: to(&bed, "c"),
-        ..FenceKey::default()
-    };
-    let fence = |action| Entry::Fence {
-        key,
-        priority: 1,
-        action,
-    };
-    bed.write(0, Op::Insert, fence(FenceAction::Ask));
-    assert_eq!(talk.data(&mut bed, false).at(), "c");
-    assert_eq!(bed.counters(0).slow.packets, slow + 1);
-    bed.write(0, Op::Modify, fence(FenceAction::Drop));
-    assert_eq!(
-        talk.data(&mut bed, false).reason(),
-        Some(DropReason::DeniedAcl)
-    );
-    bed.write(0, Op::Delete, fence(FenceAction::Drop));
-    assert_eq!(talk.data(&mut bed, false).at(), "c");
-    assert_eq!(bed.counters(0).slow.packets, slow + 1);
+    let engine = &mut bed.nodes[0].engine;
+    for op in [Op::Insert, Op::Modify, Op::Delete] {
+        let entry = Entry::Fence {
+            key: FenceKey::default(),
+            priority: 1,
+        };
+        let refused = engine.write(DEVICE, &Update { op, entry });
+        assert_eq!(refused, Err(TableError::ReadOnly(Table::Fence)));
+    }
 }

@@ -86,6 +86,12 @@ impl<V> Table<V> {
         self.capacity
     }
 
+    /// Slots that hold a connection or have held one: those beyond are empty.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// The hash that [`Self::find_hashed`] wants.
     #[must_use]
     #[inline]
@@ -154,7 +160,7 @@ impl<V> Table<V> {
     }
 
     /// The entry in slot `index`: for walks in slices, `index` from 0 to
-    /// [`Self::capacity`].
+    /// [`Self::slots`].
     #[must_use]
     #[inline]
     pub fn handle_at(&self, index: u32) -> Option<Handle> {

@@ -120,6 +120,9 @@ pub struct Nic {
     pub mtu: Option<u16>,
     /// The underlay's gateway.
     pub gateway: Option<Ipv4Addr>,
+    /// Microseconds that the NIC takes to write an entry, in simulation.
+    #[serde(default)]
+    pub entry_write_us: u32,
     /// Entries that its tables take.
     #[serde(default)]
     pub capacity: Capacity,

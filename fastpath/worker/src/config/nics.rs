@@ -1,10 +1,14 @@
 //! Checks the `[[nic]]` sections.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use penstock_engine::nic::Capacities;
 
 use super::{ConfigError, Nic, Pattern, Uplink, check_range, file, refuse};
+
+/// Slower than this no fence would be up in time.
+const SLOWEST_US: u32 = 100_000;
 
 /// Ascending by device id, without two that share what each must have alone.
 /// `flows` is the capacity of flow tables that name none.
@@ -51,6 +55,7 @@ fn check_one(i: usize, nic: file::Nic, flows: u32) -> Result<Nic, ConfigError> {
         mtu,
         gateway,
         capacity,
+        entry_write_us,
     } = nic;
     let field = |name: &str| format!("nic[{i}].{name}");
     if device_id == 0 {
@@ -90,6 +95,13 @@ fn check_one(i: usize, nic: file::Nic, flows: u32) -> Result<Nic, ConfigError> {
             "bytes of an IP packet on the underlay, 1280 to 9216",
         );
     }
+    if entry_write_us > SLOWEST_US {
+        return refuse(
+            &field("entry_write_us"),
+            &entry_write_us.to_string(),
+            "microseconds in which a simulated NIC writes an entry, 0 (at once) to 100000",
+        );
+    }
     if let Some(gateway) = gateway {
         let on_link = |ip: Ipv4Addr| u64::from(ip.to_bits()) >> (32 - vtep_prefix_len);
         if on_link(gateway) != on_link(vtep) || gateway == vtep {
@@ -108,6 +120,7 @@ fn check_one(i: usize, nic: file::Nic, flows: u32) -> Result<Nic, ConfigError> {
         vtep_prefix_len,
         mtu,
         gateway,
+        entry_write: Duration::from_micros(entry_write_us.into()),
         capacities,
     })
 }

@@ -97,6 +97,11 @@ fn refusals_name_field_value_and_remedy() {
         ("192.0.2.1/24", "192.0.2.1", "nic[0].vtep = \"192.0.2.1\""),
         ("192.0.2.1/24", "fd00::1/64", "nic[0].vtep = "),
         ("gateway =", "mtu = 100\ngateway =", "nic[0].mtu = 100"),
+        (
+            "gateway =",
+            "entry_write_us = 100001\ngateway =",
+            "nic[0].entry_write_us = 100001",
+        ),
         ("192.0.2.2/24", "192.0.2.1/24", "nic[1].vtep = 192.0.2.1"),
         (
             "gateway =",

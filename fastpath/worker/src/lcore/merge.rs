@@ -28,6 +28,9 @@ impl Numbers {
             ports,
             tables,
             generation,
+            fenced,
+            rejudging,
+            pending_writes,
         } = other;
         self.counters.merge(counters);
         self.lost.tx_full += lost.tx_full;
@@ -54,6 +57,14 @@ impl Numbers {
             {
                 *sum += used;
             }
+        }
+        // A change is fenced by all lcores alike.
+        self.fenced.regions = self.fenced.regions.max(fenced.regions);
+        self.fenced.since = self.fenced.since.max(fenced.since);
+        self.fenced.connections += fenced.connections;
+        self.rejudging |= rejudging;
+        for ((_, sum), (_, more)) in self.pending_writes.iter_mut().zip(pending_writes) {
+            *sum += more;
         }
         // In force is what is in force everywhere.
         self.generation = self.generation.min(*generation);

@@ -1,8 +1,9 @@
 //! What control threads ask a polling thread. The answers are bounded, so that
 //! forwarding pauses for microseconds and not for as long as a table is large.
 
+use penstock_engine::Fenced;
 use penstock_engine::counters::{Counters, PortCounters, Traffic};
-use penstock_engine::nic::{FlowEntry, Table};
+use penstock_engine::nic::{Entry, FlowEntry, Table};
 use penstock_engine::record::{DropRecord, FlowRecord};
 use penstock_flow::{DropReason, Tuple};
 use penstock_rules::model::{PortId, Vni};
@@ -26,6 +27,12 @@ pub struct Numbers {
     pub tables: Vec<(u32, Table, u32)>,
     /// The policy in force.
     pub generation: u64,
+    /// What is behind fences; `since` is how long ago, in nanoseconds.
+    pub fenced: Fenced,
+    /// Connections are still to be judged by the policy in force.
+    pub rejudging: bool,
+    /// NIC, writes to its flow table that it has not carried out.
+    pub pending_writes: Vec<(u32, u32)>,
 }
 
 impl Core {
@@ -50,7 +57,34 @@ impl Core {
             ports: ports.collect(),
             tables: tables.collect(),
             generation: self.engine.generation(),
+            fenced: self.fenced(),
+            rejudging: self.engine.rejudging(),
+            pending_writes: devices
+                .iter()
+                .filter_map(|device| Some((*device, self.engine.pending_writes(*device)?)))
+                .collect(),
         }
+    }
+
+    fn fenced(&self) -> Fenced {
+        match self.engine.fenced() {
+            None => Fenced::default(),
+            Some(fenced) => Fenced {
+                since: self.clock.now().saturating_sub(fenced.since),
+                ..fenced
+            },
+        }
+    }
+
+    /// Every fence of a NIC, with what it has caught.
+    #[must_use]
+    pub fn fences(&self, device_id: u32) -> Vec<(Entry, Traffic)> {
+        let mut rows = Vec::new();
+        self.engine
+            .visit_entries(device_id, Table::Fence, &mut |entry, caught| {
+                rows.push((*entry, caught.unwrap_or_default()));
+            });
+        rows
     }
 
     /// Every entry of a NIC's flow table.

@@ -4,10 +4,11 @@
 //! refused here, never dropped on the way.
 
 use p4runtime::batch::Refusal;
-use p4runtime::pipeline::{self, acl, flow, mapping, nexthop, spoof_guard, underlay, vport};
-use p4runtime::{Bits, Field, Range, Ternary, v1};
+use p4runtime::pipeline::{self, acl, fence, flow, mapping, nexthop, spoof_guard, underlay, vport};
+use p4runtime::{Bits, Field, Priority, Range, Ternary, v1};
+use penstock_engine::counters::Traffic;
 use penstock_engine::nic::{
-    self, AclAction, AclKey, Entry, FlowAction, FlowEntry, Hop, TableError,
+    self, AclAction, AclKey, Entry, FenceKey, FlowAction, FlowEntry, Hop, TableError,
 };
 use penstock_flow::{Addr, Mac, Prefix};
 use tonic::Code;
@@ -127,6 +128,7 @@ pub fn workers_own(table: pipeline::Table) -> Refusal {
 #[must_use]
 pub fn refusal(error: &TableError) -> Refusal {
     let code = match error {
+        TableError::ReadOnly(_) => Code::PermissionDenied,
         TableError::Exists(_) => Code::AlreadyExists,
         TableError::Missing(_) | TableError::UnknownDevice(_) => Code::NotFound,
         TableError::Full { .. } => Code::ResourceExhausted,
@@ -165,6 +167,38 @@ pub fn flow_row(row: &FlowEntry) -> v1::TableEntry {
         }),
         ..entry.encode()
     }
+}
+
+/// A fence, with what it has caught; `None` for a priority that the wire cannot
+/// carry, which no fence has.
+#[must_use]
+pub fn fence_row(key: &FenceKey, priority: u32, caught: Traffic) -> Option<v1::TableEntry> {
+    let FenceKey {
+        vni,
+        port_id,
+        src,
+        dst,
+        proto,
+    } = *key;
+    let bits = |value: u32| Bits::<24>::truncate(value.into());
+    let entry = fence::Entry {
+        key: fence::Key {
+            priority: i32::try_from(priority).ok().and_then(Priority::new)?,
+            vpc: Ternary::new(bits(vni.value), bits(vni.mask)),
+            port_id: Ternary::new(port_id.value, port_id.mask),
+            src: Ternary::new(src.value, src.mask),
+            dst: Ternary::new(dst.value, dst.mask),
+            proto: Ternary::new(proto.value, proto.mask),
+        },
+        action: fence::Action::FenceAsk,
+    };
+    Some(v1::TableEntry {
+        counter_data: Some(v1::CounterData {
+            byte_count: clamp(caught.bytes),
+            packet_count: clamp(caught.packets),
+        }),
+        ..entry.encode()
+    })
 }
 
 /// Signed on the wire; 2^63 packets are out of reach.

@@ -1,10 +1,13 @@
-//! Reads: the controller's tables from the agent, the flow table from the engine.
+//! Reads: the controller's tables from the agent, the worker's own from the engine.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use p4runtime::pipeline::{Key, Table, entity};
 use p4runtime::v1;
 use p4runtime::v1::entity::Entity as E;
+use penstock_engine::counters::Traffic;
+use penstock_engine::nic;
 use tonic::Status;
 
 use super::convert;
@@ -13,6 +16,8 @@ use crate::lcore::Lcores;
 
 /// Entities in one message of the answer.
 pub const CHUNK: usize = 1000;
+/// Tables that the engine has, with counters.
+const OWN: [Table; 2] = [Table::Fence, Table::Flow];
 /// What a read of the flow table may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -89,12 +94,12 @@ impl Query {
             }
         };
         let counted = match &what {
-            What::Tables(tables) => tables.contains(&Table::Flow),
-            What::One(key) => key.table() == Table::Flow,
+            What::Tables(tables) => OWN.iter().any(|own| tables.contains(own)),
+            What::One(key) => OWN.contains(&key.table()),
         };
         if counters_only && !counted {
             return Err(Status::unimplemented(
-                "direct_counter_entry: the soft NIC counts per entry in table flow only",
+                "direct_counter_entry: the soft NIC counts per entry in tables fence and flow only",
             ));
         }
         Ok(Self {
@@ -110,7 +115,8 @@ impl Query {
         }
     }
 
-    /// The answer; the flow table is asked of the engine where it is wanted.
+    /// The answer; the worker's own tables are asked of the engine where they are
+    /// wanted.
     ///
     /// # Errors
     /// The polling thread does not answer.
@@ -130,8 +136,14 @@ impl Query {
                 }
             }
         }
-        if self.wants(Table::Flow) {
-            let rows = flow_rows(device_id, lcores).await?;
+        for table in OWN {
+            if !self.wants(table) {
+                continue;
+            }
+            let rows = match table {
+                Table::Fence => fence_rows(device_id, lcores).await?,
+                _ => flow_rows(device_id, lcores).await?,
+            };
             match &self.what {
                 What::Tables(_) => found.extend(rows),
                 What::One(key) => {
@@ -170,6 +182,26 @@ async fn flow_rows(device_id: u32, lcores: &Lcores) -> Result<Vec<v1::TableEntry
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
     Ok(rows.iter().flatten().map(convert::flow_row).collect())
+}
+
+/// Fences that several lcores have are one.
+async fn fence_rows(device_id: u32, lcores: &Lcores) -> Result<Vec<v1::TableEntry>, Status> {
+    let rows = lcores
+        .ask(DEADLINE, move |core| core.fences(device_id))
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
+    let mut sum = BTreeMap::new();
+    for (entry, caught) in rows.into_iter().flatten() {
+        if let nic::Entry::Fence { key, priority } = entry {
+            let all: &mut Traffic = sum.entry((priority, key)).or_default();
+            all.packets += caught.packets;
+            all.bytes += caught.bytes;
+        }
+    }
+    let rows = sum.into_iter();
+    Ok(rows
+        .filter_map(|((priority, key), caught)| convert::fence_row(&key, priority, caught))
+        .collect())
 }
 
 fn refuse(error: p4runtime::DecodeError) -> Status {

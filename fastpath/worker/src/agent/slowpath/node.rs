@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
+use penstock_engine::PolicyChange;
 use penstock_rules::Ruleset;
 use penstock_rules::model::Policy;
 use penstock_slowpath_api::{encode, v1};
@@ -23,6 +24,8 @@ use crate::snapshot::{SnapshotError, Store};
 
 const POLICY: &str = "policy";
 const PORTS: &str = "ports";
+/// Between two looks whether fences stand.
+const FENCE_POLL: Duration = Duration::from_millis(1);
 
 /// What does not change while the worker runs.
 #[derive(Clone, Debug)]
@@ -129,7 +132,8 @@ impl Node {
                     "policy resumed from disk"
                 );
                 let mut attachments = node.state.lock().await;
-                node.enforce(Arc::new(ruleset)).await?;
+                node.enforce(PolicyChange::new(None, Arc::new(ruleset)))
+                    .await?;
                 if !carry::resume(&node.lcores, &node.store).await? {
                     // The last life has ended in a crash: its connections are lost.
                     node.lcores
@@ -238,16 +242,19 @@ impl Node {
             let ruleset = node.compile(current, update)?;
             let update = encode::snapshot(ruleset.policy(), ruleset.generation());
             let kept = node.store.save(POLICY, &update);
-            Ok((Arc::new(ruleset), kept))
+            Ok((
+                PolicyChange::new(before.as_deref(), Arc::new(ruleset)),
+                kept,
+            ))
         })
         .await
         .map_err(|error| Status::internal(format!("the agent failed: {error}")))?;
-        let (ruleset, kept) = match prepared {
+        let (change, kept) = match prepared {
             Ok(prepared) => prepared,
             Err(answer) => return Ok(answer),
         };
-        let generation = ruleset.generation();
-        self.enforce(ruleset)
+        let generation = change.ruleset().generation();
+        self.enforce(change)
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;
         self.reconcile(attachments).await;
@@ -327,12 +334,24 @@ impl Node {
         Ruleset::compile(next).map_err(|error| refused(error.to_string()))
     }
 
-    async fn enforce(&self, ruleset: Arc<Ruleset>) -> Result<(), MailboxError> {
-        let for_each = Arc::clone(&ruleset);
+    /// Puts a policy in force: when this returns, no packet passes by what it has taken
+    /// back. What its fences keep from the NICs' own answers may still be in there.
+    async fn enforce(&self, change: PolicyChange) -> Result<(), MailboxError> {
+        let ruleset = Arc::clone(change.ruleset());
         self.lcores
-            .each(move |core| core.set_policy(for_each))
+            .each(move |core| core.set_policy(change))
             .await?;
         *self.ruleset.lock().unwrap_or_else(PoisonError::into_inner) = Some(ruleset);
+        // A NIC may be slow, but it puts fences up before anything else.
+        while !self
+            .lcores
+            .each(|core| core.engine.fences_stand())
+            .await?
+            .into_iter()
+            .all(|stand| stand)
+        {
+            tokio::time::sleep(FENCE_POLL).await;
+        }
         Ok(())
     }
 

@@ -42,6 +42,7 @@ fn core(room: u32) -> Core {
             gateway: None,
             mtu: 1500,
             capacities,
+            entry_write_ns: 0,
         })
         .expect("attaches");
     Core::new(engine, Clock::start(), None, 1024).0
