@@ -1,7 +1,7 @@
 //! Changes behind fences: at once for every packet, on a NIC that is written at
 //! once and on one that takes its time.
 
-use penstock_engine::nic::{Capacities, FlowEntry, Table};
+use penstock_engine::nic::{Capacities, Entry, FlowEntry, Hop, Op, Table};
 use penstock_engine::record::FlowRecord;
 use penstock_flow::tuple::proto;
 use penstock_flow::{DropReason, Tuple};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::changes::{permitted, set};
 use crate::bed::frames::ACK;
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, DEVICE, GROUP, group, rule};
+use crate::bed::world::{BLUE, DEVICE, GROUP, group, hop_to, rule};
 use crate::bed::{Bed, Fate, MS, capacities, config};
 
 /// The soft NIC, and slow ones.
@@ -260,6 +260,34 @@ fn a_change_that_only_opens_has_no_fence() {
         bed.nodes[1].engine.rejudging(),
         "by the newest rules, in slices"
     );
+}
+
+#[test]
+fn a_next_hop_that_leads_to_a_port_lets_nobody_in_unjudged() {
+    for pace in PACES {
+        let mut bed = Bed::slow(config(), room(), pace);
+        let talk = Talk::new("a", "c");
+        talk.open(&mut bed);
+        bed.settle();
+        let b = bed.place("b");
+        let hop = Hop::ToPort {
+            device_port: b.device_port(),
+            vlan: b.vlan,
+            dst_mac: b.mac,
+        };
+        let id = hop_to(1) + BLUE;
+        bed.write(0, Op::Modify, Entry::Nexthop { id, hop });
+        until_fenced(&mut bed);
+        for _ in 0..3 {
+            // b has no such connection.
+            let fate = talk.data(&mut bed, false);
+            assert_eq!(fate.reason(), Some(DropReason::InvalidState), "{fate:?}");
+            bed.tick();
+        }
+        bed.settle();
+        assert_eq!(entries(&bed, 0), [], "they named it");
+        assert_eq!(fences(&bed, 0), 0);
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -302,7 +302,7 @@ fn range(match_: Range<u16>) -> nic::Range {
 
 #[cfg(test)]
 mod tests {
-    use p4runtime::{Lpm, Priority};
+    use p4runtime::Lpm;
 
     use super::*;
 
@@ -399,6 +399,49 @@ mod tests {
             nexthop: 5,
         };
         assert_eq!(engine(route), written);
+    }
+
+    #[test]
+    fn every_field_of_a_fence_is_told() {
+        let key = FenceKey {
+            vni: nic::Ternary {
+                value: 9,
+                mask: 0xff_ffff,
+            },
+            port_id: nic::Ternary {
+                value: 4,
+                mask: u32::MAX,
+            },
+            src: nic::Ternary {
+                value: 0xffff_0a00_0000,
+                mask: u128::MAX << 24,
+            },
+            dst: nic::Ternary::default(),
+            proto: nic::Ternary {
+                value: 6,
+                mask: 0xff,
+            },
+        };
+        let caught = Traffic {
+            packets: 3,
+            bytes: 180,
+        };
+        let row = fence_row(&key, 2, caught).expect("a priority");
+        let counted = row.counter_data.expect("counted");
+        assert_eq!((counted.packet_count, counted.byte_count), (3, 180));
+        let told = fence::Entry {
+            key: fence::Key {
+                priority: Priority::new(2).expect("one"),
+                vpc: Ternary::exact(Bits::from(9_u8)),
+                port_id: Ternary::exact(4),
+                src: Ternary::prefix(0xffff_0a00_0000, 104).expect("a prefix"),
+                dst: Ternary::any(),
+                proto: Ternary::exact(6),
+            },
+            action: fence::Action::FenceAsk,
+        };
+        assert_eq!(pipeline::Entry::decode(&row), Ok(told.into()));
+        assert_eq!(fence_row(&key, 0, caught), None);
     }
 
     #[test]
