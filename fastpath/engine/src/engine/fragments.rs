@@ -59,6 +59,7 @@ impl Engine {
         frame: &mut Frame<'_>,
         out: &mut Outbox,
     ) -> Outcome {
+        self.now = now;
         self.counters.waiting = self.counters.waiting.saturating_sub(1);
         let device_port = release.device_port();
         let result = match release.verdict {

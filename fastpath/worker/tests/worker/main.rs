@@ -16,3 +16,4 @@ mod netns;
 mod nics;
 mod slowpath;
 mod tls;
+mod waiting;
