@@ -190,6 +190,47 @@ fn damage_is_refused_and_not_made_worse() {
     }
 }
 
+/// Changes the database behind the store's back.
+fn meddle(dir: &Path, change: impl FnOnce(&sled::Db)) {
+    let db = sled::open(dir.join("sled")).unwrap();
+    change(&db);
+    db.flush().unwrap();
+}
+
+#[test]
+fn rows_that_go_or_change_by_themselves_are_noticed() {
+    let changes: [fn(&sled::Db); 3] = [
+        |db| drop(db.remove("k3").unwrap()),
+        |db| drop(db.insert("k3", "older").unwrap()),
+        |db| drop(db.remove("\0digest").unwrap()),
+    ];
+    for change in changes {
+        let dir = prepared(5);
+        meddle(dir.path(), change);
+        for _ in 0..2 {
+            let error = Embedded::open(dir.path()).expect_err("not what was stored");
+            assert!(matches!(error, Error::Damaged { .. }), "{error}");
+            assert!(error.to_string().contains("before-open"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_store_without_a_digest_gets_one() {
+    let dir = prepared(5);
+    meddle(dir.path(), |db| {
+        db.remove("\0digest").unwrap();
+        db.insert("\0format", "1").unwrap();
+    });
+    {
+        let store = Embedded::open(dir.path()).unwrap();
+        assert_eq!(store.snapshot(b"").unwrap().1.len(), 5);
+        store.commit(&batch(&[("k9", Some("v"))]), 5).unwrap();
+    }
+    meddle(dir.path(), |db| drop(db.remove("k9").unwrap()));
+    Embedded::open(dir.path()).expect_err("it has a digest now");
+}
+
 #[test]
 fn less_than_promised_is_refused() {
     let dir = prepared(5);

@@ -9,21 +9,27 @@
 //!   then fsync of new blob files, then `fdatasync` of the data file, and only
 //!   then the sidecar `last_revision` and the answer;
 //! * an open copies the directory first, and afterwards wants to see at least
-//!   the revision that the sidecar promises; see [`guard`].
+//!   the revision that the sidecar promises, and every row that was stored: all rows
+//!   add up to a digest that each commit carries on; see [`guard`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Batch, Error, Rows, Store};
+use digest::Digest;
 use durable::Files;
 
+mod digest;
 mod durable;
 mod guard;
 
 /// The store's own rows; callers cannot write keys that start with a zero.
 const REVISION: &[u8] = b"\0revision";
 const FORMAT: &[u8] = b"\0format";
-const FORMAT_VERSION: &[u8] = b"1";
+const FORMAT_VERSION: &[u8] = b"2";
+/// The same without a digest; an open adds it.
+const FORMAT_BEFORE: &[u8] = b"1";
+const DIGEST: &[u8] = b"\0digest";
 
 /// A durable store in a directory.
 pub struct Embedded {
@@ -36,6 +42,7 @@ pub struct Embedded {
 
 struct Writer {
     revision: u64,
+    digest: Digest,
     files: Files,
     /// Why the first failed commit failed.
     poison: Option<String>,
@@ -50,12 +57,18 @@ impl Embedded {
     pub fn open(directory: &Path) -> Result<Self, Error> {
         std::fs::create_dir_all(directory).map_err(Error::io("create", directory))?;
         let lock = guard::lock(directory)?;
-        let (tree, files, revision) = guard::open(directory)?;
+        let guard::Opened {
+            tree,
+            files,
+            revision,
+            digest,
+        } = guard::open(directory)?;
         Ok(Self {
             path: directory.to_owned(),
             tree,
             writer: Mutex::new(Writer {
                 revision,
+                digest,
                 files,
                 poison: None,
             }),
@@ -77,17 +90,25 @@ impl Embedded {
     fn write(&self, writer: &mut Writer, batch: &Batch) -> Result<u64, Error> {
         let revision = writer.revision + 1;
         let mut operations = ::sled::Batch::default();
+        let mut digest = writer.digest;
         for (key, value) in batch.iter() {
+            if let Some(old) = self.tree.get(key)? {
+                digest.remove(key, &old);
+            }
+            if let Some(value) = value {
+                digest.add(key, value);
+            }
             match value {
                 Some(value) => operations.insert(key, value),
                 None => operations.remove(key),
             }
         }
         operations.insert(REVISION, &revision.to_be_bytes());
+        operations.insert(DIGEST, &digest.to_bytes());
         self.tree.apply_batch(operations)?;
         self.tree.flush()?;
         writer.files.sync(revision)?;
-        writer.revision = revision;
+        (writer.revision, writer.digest) = (revision, digest);
         Ok(revision)
     }
 }

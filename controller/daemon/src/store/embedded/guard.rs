@@ -11,8 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::super::Error;
+use super::digest::Digest;
 use super::durable::{Files, decode_promise, sync_directory, sync_file};
-use super::{FORMAT, FORMAT_VERSION, REVISION};
+use super::{DIGEST, FORMAT, FORMAT_BEFORE, FORMAT_VERSION, REVISION};
 
 /// Takes the directory for this process.
 pub(super) fn lock(directory: &Path) -> Result<File, Error> {
@@ -30,8 +31,16 @@ pub(super) fn lock(directory: &Path) -> Result<File, Error> {
     }
 }
 
-/// Opens or creates the database; answers with its revision.
-pub(super) fn open(directory: &Path) -> Result<(::sled::Db, Files, u64), Error> {
+/// A database that has passed.
+pub(super) struct Opened {
+    pub(super) tree: ::sled::Db,
+    pub(super) files: Files,
+    pub(super) revision: u64,
+    pub(super) digest: Digest,
+}
+
+/// Opens or creates the database.
+pub(super) fn open(directory: &Path) -> Result<Opened, Error> {
     let database = directory.join("sled");
     let copy = directory.join("before-open");
     let sidecar = directory.join("last_revision");
@@ -51,17 +60,32 @@ pub(super) fn open(directory: &Path) -> Result<(::sled::Db, Files, u64), Error> 
         Err(error) => return Err(Error::io("read", sidecar)(error)),
     };
 
-    if promised.is_none() {
-        return create(&database, &sidecar, damaged);
-    }
-    let promised = promised.unwrap_or_default();
-
     if copy.exists() {
         tracing::warn!(copy = %copy.display(), "the last start did not finish; putting its copy back");
         remove_tree(&database)?;
         copy_tree(&copy, &database)?;
     }
-    check_files(&database).map_err(&damaged)?;
+    let missing = format!(
+        "{} is missing; restore it, or remove {} and {} to begin with an empty store",
+        sidecar.display(),
+        database.display(),
+        copy.display()
+    );
+    match (promised, has_files(&database)?) {
+        (None, false) => return create(&database, &sidecar),
+        (Some(promised), false) => {
+            return Err(damaged(format!(
+                "{} holds no files, revision {promised} was acknowledged; restore the \
+                 directory from a backup",
+                database.display()
+            )));
+        }
+        (Some(_), true) => check_files(&database).map_err(&damaged)?,
+        // The sidecar is written last: without one nothing was ever acknowledged, or
+        // somebody has lost it. So what is there is not taken for nothing.
+        (None, true) => check_files(&database)
+            .map_err(|reason| damaged(format!("{reason}; moreover {missing}")))?,
+    }
     if !copy.exists() {
         let partial = directory.join("before-open.partial");
         remove_tree(&partial)?;
@@ -75,55 +99,90 @@ pub(super) fn open(directory: &Path) -> Result<(::sled::Db, Files, u64), Error> 
         copy.display()
     );
     let tree = open_tree(&database).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
+    let acknowledged = promised.map_or_else(
+        || missing.clone(),
+        |promised| format!("revision {promised} was acknowledged"),
+    );
     if !tree.was_recovered() {
         return Err(damaged(format!(
-            "the database came up empty, revision {promised} was acknowledged; {advice}"
+            "the database came up empty, {acknowledged}; {advice}"
         )));
     }
-    let revision = read_revision(&tree).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
-    if revision < promised {
-        return Err(damaged(format!(
-            "it holds revision {revision}, {promised} was acknowledged; {advice}"
-        )));
-    }
+    let found = catch_unwind(AssertUnwindSafe(|| read_revision(&tree)))
+        .unwrap_or_else(|_| Err("the embedded database gave up on its rows".to_owned()));
+    let revision = match (found, promised) {
+        (Ok(revision), Some(promised)) if revision < promised => {
+            return Err(damaged(format!(
+                "it holds revision {revision}, {promised} was acknowledged; {advice}"
+            )));
+        }
+        (Ok(revision), None) if revision > 0 => {
+            return Err(damaged(format!(
+                "it holds revision {revision}, but {missing}"
+            )));
+        }
+        (Ok(revision), _) => revision,
+        // A creation that was interrupted: carried on with.
+        (Err(_), None) if tree.is_empty() => {
+            begin(&tree)?;
+            0
+        }
+        (Err(reason), _) => return Err(damaged(format!("{reason}; {advice}"))),
+    };
+    let digest = check_rows(&tree).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
     let mut files = Files::new(&database, &sidecar)?;
     files.sync(revision)?;
     remove_tree(&copy)?;
-    Ok((tree, files, revision))
+    Ok(Opened {
+        tree,
+        files,
+        revision,
+        digest,
+    })
 }
 
-/// The sidecar is written last: without one nothing was ever acknowledged, but
-/// somebody may have lost it, so an existing revision is not thrown away.
-fn create(
-    database: &Path,
-    sidecar: &Path,
-    damaged: impl Fn(String) -> Error,
-) -> Result<(::sled::Db, Files, u64), Error> {
-    let advice = format!(
-        "{} is missing; restore it, or remove {} to begin with an empty store",
-        sidecar.display(),
-        database.display()
-    );
-    let tree = open_tree(database).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
-    if tree.was_recovered() {
-        match read_revision(&tree) {
-            Ok(revision) if revision > 0 => {
-                return Err(damaged(format!(
-                    "it holds revision {revision}, but {advice}"
-                )));
-            }
-            // A creation that was interrupted: carry on with it.
-            _ => {}
-        }
-    }
+/// An empty store where there is nothing.
+fn create(database: &Path, sidecar: &Path) -> Result<Opened, Error> {
+    let tree = open_tree(database).map_err(|reason| Error::Damaged {
+        path: database.to_owned(),
+        reason,
+    })?;
+    begin(&tree)?;
+    let mut files = Files::new(database, sidecar)?;
+    files.sync(0)?;
+    Ok(Opened {
+        tree,
+        files,
+        revision: 0,
+        digest: Digest::default(),
+    })
+}
+
+fn begin(tree: &::sled::Db) -> Result<(), Error> {
     let mut batch = ::sled::Batch::default();
     batch.insert(FORMAT, FORMAT_VERSION);
     batch.insert(REVISION, &0_u64.to_be_bytes());
+    batch.insert(DIGEST, &Digest::default().to_bytes());
     tree.apply_batch(batch)?;
     tree.flush()?;
-    let mut files = Files::new(database, sidecar)?;
-    files.sync(0)?;
-    Ok((tree, files, 0))
+    Ok(())
+}
+
+/// Whether there is a file in the directory or in one below it.
+fn has_files(directory: &Path) -> Result<bool, Error> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(Error::io("list", directory)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(Error::io("list", directory))?;
+        let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
+        if !kind.is_dir() || has_files(&entry.path())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn open_tree(database: &Path) -> Result<::sled::Db, String> {
@@ -141,7 +200,7 @@ fn open_tree(database: &Path) -> Result<::sled::Db, String> {
 fn read_revision(tree: &::sled::Db) -> Result<u64, String> {
     let row = |key| tree.get(key).map_err(|error| error.to_string());
     match row(FORMAT)? {
-        Some(version) if version == FORMAT_VERSION => {}
+        Some(version) if version == FORMAT_VERSION || version == FORMAT_BEFORE => {}
         Some(version) => {
             return Err(format!(
                 "it is written in format {:?}, this penstockd reads {:?}",
@@ -154,6 +213,36 @@ fn read_revision(tree: &::sled::Db) -> Result<u64, String> {
     row(REVISION)?
         .and_then(|bytes| bytes.as_ref().try_into().ok().map(u64::from_be_bytes))
         .ok_or_else(|| "it has no readable revision row".to_owned())
+}
+
+/// Reads every row and compares them all with what they should add up to: sled notices by
+/// itself neither a file of its that is missing nor one that is from another day.
+fn check_rows(tree: &::sled::Db) -> Result<Digest, String> {
+    let found = catch_unwind(AssertUnwindSafe(|| {
+        let mut digest = Digest::default();
+        for row in tree.iter() {
+            let (key, value) = row.map_err(|error| error.to_string())?;
+            if key.first() != Some(&0) {
+                digest.add(&key, &value);
+            }
+        }
+        Ok::<_, String>(digest)
+    }))
+    .map_err(|_| "the embedded database gave up on its rows".to_owned())??;
+    let row = |key| tree.get(key).map_err(|error| error.to_string());
+    match row(DIGEST)? {
+        Some(bytes) if bytes == found.to_bytes() => Ok(found),
+        Some(_) => Err("rows are missing, or are not what was stored".to_owned()),
+        // Written before there was one.
+        None if row(FORMAT)?.is_some_and(|version| version == FORMAT_BEFORE) => {
+            let mut batch = ::sled::Batch::default();
+            batch.insert(FORMAT, FORMAT_VERSION);
+            batch.insert(DIGEST, &found.to_bytes());
+            let written = tree.apply_batch(batch).and_then(|()| tree.flush());
+            written.map_err(|error| error.to_string()).map(|_| found)
+        }
+        None => Err("it has no digest row".to_owned()),
+    }
 }
 
 /// What sled would silently replace by an empty database.

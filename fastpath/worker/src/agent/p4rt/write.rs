@@ -1,5 +1,6 @@
 //! A batch of updates, from messages to all engines and back to one outcome each.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use p4runtime::batch::Refusal;
@@ -72,12 +73,19 @@ impl Writer<'_> {
         updates: &[v1::Update],
     ) -> Result<Vec<Outcome>, Status> {
         let mut outcomes = Vec::with_capacity(updates.len());
-        for slice in updates.chunks(SLICE) {
+        let mut decoded = updates.iter().map(Change::decode).peekable();
+        while decoded.peek().is_some() {
             let mut overlay = Overlay::new(tables, self.uplink);
-            let mut changes = Vec::with_capacity(slice.len());
-            let mut steps = Vec::with_capacity(slice.len());
-            for update in slice {
-                let planned = Change::decode(update)
+            let mut keys = BTreeSet::new();
+            let mut changes = Vec::with_capacity(SLICE);
+            let mut steps = Vec::with_capacity(SLICE);
+            // A key that comes again begins another slice: what the engines make of its
+            // first change is known then.
+            while changes.len() < SLICE
+                && let Some(change) =
+                    decoded.next_if(|it| it.as_ref().map_or(true, |it| keys.insert(it.key())))
+            {
+                let planned = change
                     .and_then(|change| overlay.plan(&change).map(|planned| (change, planned)));
                 let (change, step) = match planned {
                     Ok((change, planned)) => (Ok(change), Some(planned)),
