@@ -259,19 +259,33 @@ impl Lab {
         &self.pki
     }
 
+    /// A file that goes with the bed.
+    #[must_use]
+    pub fn scratch(&self, name: &str) -> String {
+        self.bed.scratch().join(name).display().to_string()
+    }
+
     /// A program of ours.
     #[must_use]
     pub fn binary(&self, name: &str) -> String {
         self.binaries.join(name).display().to_string()
     }
 
-    /// A number of a worker's `/metrics`: the sum over all samples whose line begins so.
+    /// A worker's `/metrics`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn metrics(&self, node: usize) -> Result<String> {
+        let url = format!("http://{}:9601/metrics", mgmt(node));
+        self.ctl.run(&["curl", "-sS", "--max-time", "9", &url])
+    }
+
+    /// A number of a worker's metrics: the sum over all samples whose line begins so.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn metric(&self, node: usize, begin: &str) -> Result<u64> {
-        let url = format!("http://{}:9601/metrics", mgmt(node));
-        let text = self.ctl.run(&["curl", "-sS", "--max-time", "9", &url])?;
+        let text = self.metrics(node)?;
         let lines: Vec<&str> = text.lines().filter(|l| l.starts_with(begin)).collect();
         if lines.is_empty() {
             bail!("no metric begins with {begin:?}");

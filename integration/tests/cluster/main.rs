@@ -1,6 +1,7 @@
 //! Small clusters of real workers and a real controller.
 
 mod mesh;
+mod netem;
 mod nics;
 mod p4rt;
 

@@ -2,6 +2,8 @@
 //! clients that time the first answer. They speak through the kernel's stack.
 #![forbid(unsafe_code)]
 
+mod bulk;
+
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -33,6 +35,29 @@ enum Command {
         port: u16,
         wait_ms: u64,
     },
+    /// Sends everything back, each TCP connection's bytes in order; counts UDP datagrams.
+    Echo {
+        #[arg(long)]
+        tcp: u16,
+        #[arg(long)]
+        udp: u16,
+    },
+    /// Has an echo server return so many bytes, and compares each; then keeps the
+    /// connection open for a while.
+    Transfer {
+        addr: IpAddr,
+        port: u16,
+        bytes: usize,
+        hold_ms: u64,
+    },
+    /// Sends numbered datagrams to an echo server, one every so many microseconds, and
+    /// prints how many different ones, and how many in all, have come.
+    Stream {
+        addr: IpAddr,
+        port: u16,
+        count: u32,
+        pause_us: u64,
+    },
     /// Sends GET over one HTTP connection every 20 ms, and prints a line per answer.
     Pulse {
         addr: IpAddr,
@@ -54,6 +79,19 @@ fn main() -> Result<()> {
             port,
             wait_ms,
         } => udp_ask((addr, port).into(), Duration::from_millis(wait_ms)),
+        Command::Echo { tcp, udp } => bulk::echo(tcp, udp),
+        Command::Transfer {
+            addr,
+            port,
+            bytes,
+            hold_ms,
+        } => bulk::transfer((addr, port).into(), bytes, Duration::from_millis(hold_ms)),
+        Command::Stream {
+            addr,
+            port,
+            count,
+            pause_us,
+        } => bulk::stream((addr, port).into(), count, Duration::from_micros(pause_us)),
         Command::Pulse {
             addr,
             port,
