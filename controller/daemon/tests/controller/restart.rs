@@ -6,10 +6,12 @@ use penstock_daemon::server::{Error, Options, serve};
 use penstock_daemon::store::{Batch, Memory, Store};
 use tokio::net::TcpListener;
 
+use p4runtime::pipeline::Table;
+
 use crate::controller::Controller;
 use crate::fake::Worker;
 use crate::samples::{ground, node, port, port_name};
-use crate::waiting::soon;
+use crate::waiting::{soon, until};
 
 #[tokio::test]
 async fn a_restart_keeps_everything() {
@@ -21,6 +23,11 @@ async fn a_restart_keeps_everything() {
     resources.extend([port(1, "n1"), port(2, "n1")]);
     controller.apply(resources).await.unwrap();
     controller.delete(&[&port_name(1)]).await.unwrap();
+    // Programmed may still speak of the time before the deletion.
+    until("the deleted port to be gone", || async {
+        (worker.count(1, Table::Vport) == 1).then_some(())
+    })
+    .await;
     controller.programmed("nodes/n1").await;
     let strip = |mut list: Vec<penstock_api::v1::Resource>| {
         for resource in &mut list {
