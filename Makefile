@@ -1,6 +1,8 @@
 # The commands of the README. Each says what it does; all can be run again.
 #
-#   make demo            two tenants, two hosts, real packets (needs root)
+#   make demo            two tenants, two hosts, real packets (needs root);
+#                        LCORES=2: with so many forwarding threads in each worker,
+#                        UNDERLAY=6: over IPv6
 #   make test            everything that CI checks
 #   make test-long       the same, longer and with more cases
 #   make bench-NAME      measurements; JSON=1 prints JSON lines only
@@ -15,6 +17,8 @@ CARGO ?= cargo
 # Crates that build without libdpdk are the workspace's default members.
 DEFAULT := --locked
 ALL := --locked --workspace
+# Tests that start workers.
+BEDS := package(penstock-integration) and kind(test) or package(penstock-worker) and kind(test)
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -26,7 +30,7 @@ build: setup
 	$(CARGO) build $(ALL) --release --bins
 
 demo: build
-	$(AS_ROOT) target/release/demo $(if $(KEEP),--keep)
+	$(AS_ROOT) target/release/demo --lcores $(or $(LCORES),1) --underlay $(or $(UNDERLAY),4) $(if $(KEEP),--keep)
 
 demo-stop:
 	$(AS_ROOT) target/release/demo --stop
@@ -41,13 +45,18 @@ lint: setup
 	    $(CARGO) deny --locked check bans licenses sources; \
 	else echo "SKIPPED: cargo-deny is not installed"; fi
 
+# What forwards is tried with several lcores, too: its quick part here, all of it in the long run.
 test: lint
 	$(CARGO) build $(ALL) --bins
 	tools/test $(ALL)
+	PENSTOCK_LCORES=2 tools/test $(ALL) -E 'package(penstock-worker) and test(/^forwarding::/)'
+	PENSTOCK_LCORES=4 tools/test $(ALL) -E 'package(penstock-worker) and test(/^forwarding::/)'
 
 test-long: lint
 	$(CARGO) build $(ALL) --bins
 	PENSTOCK_LONG=1 tools/test $(ALL)
+	PENSTOCK_LCORES=2 PENSTOCK_LONG=1 tools/test $(ALL) -E '$(BEDS)'
+	PENSTOCK_LCORES=4 PENSTOCK_LONG=1 tools/test $(ALL) -E '$(BEDS)'
 
 bench-%: setup
 	@JSON=$(JSON) tools/bench $*

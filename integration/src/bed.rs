@@ -101,6 +101,18 @@ impl Bed {
         self.processes.iter_mut().try_for_each(Process::check_alive)
     }
 
+    /// The same, whatever has become of `others`.
+    ///
+    /// # Errors
+    /// The first process that has ended.
+    pub fn check_alive_but(&mut self, others: &[&str]) -> Result<()> {
+        let mut all = self.processes.iter_mut();
+        all.try_for_each(|process| match others.contains(&process.name()) {
+            true => Ok(()),
+            false => process.check_alive(),
+        })
+    }
+
     /// Leaves everything running after this process has gone; the next
     /// [`sweep`] with the same prefix ends it.
     pub fn keep(&mut self) {

@@ -4,17 +4,17 @@
 //! It runs the same binaries that production runs and talks to them through
 //! the `penstock` command only.
 
-mod command;
+pub(crate) mod command;
 mod cut;
-mod pki;
+pub(crate) mod pki;
 mod probe;
 mod rows;
-mod stage;
+pub(crate) mod stage;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 pub use command::Penstock;
 pub use pki::Pki;
@@ -23,17 +23,52 @@ use crate::bed::{Interrupt, sweep};
 use stage::Stage;
 
 /// Prefix of everything that a demo makes.
-const PREFIX: &str = "pd";
+pub(crate) const PREFIX: &str = "pd";
 
 /// How the demo is to run.
 #[derive(Debug)]
 pub struct Options {
     /// Folder of penstockd, penstock-worker, penstock and workload.
     pub binaries: PathBuf,
-    /// The policy to apply.
+    /// The policy to apply: a folder of documents.
     pub policy: PathBuf,
+    /// Forwarding threads of each worker.
+    pub lcores: u16,
+    /// What is between the hosts.
+    pub underlay: Underlay,
     /// Leave it running.
     pub keep: bool,
+}
+
+/// The family of the network between the hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Underlay {
+    /// As the policy says.
+    #[default]
+    V4,
+    /// Another VTEP for each of the policy's.
+    V6,
+}
+
+impl Underlay {
+    const IPV4: &str = "192.168.50.";
+    const IPV6: &str = "2001:db8:50::";
+
+    /// A worker's VTEP with its prefix length.
+    fn vtep(self, last: u8) -> String {
+        match self {
+            Self::V4 => format!("{}{last}/24", Self::IPV4),
+            Self::V6 => format!("{}{last}/64", Self::IPV6),
+        }
+    }
+
+    /// Documents with VTEPs of this family.
+    fn readdress(self, documents: &str) -> String {
+        match self {
+            Self::V4 => documents.to_owned(),
+            Self::V6 => documents.replace(Self::IPV4, Self::IPV6),
+        }
+    }
 }
 
 /// Ends what a kept or killed demo left behind.
@@ -75,11 +110,8 @@ pub fn run(options: &Options) -> Result<()> {
 fn play(stage: &mut Stage, options: &Options, interrupt: &Interrupt) -> Result<()> {
     say("applying the policy through `penstock apply`");
     let penstock = stage.penstock();
-    let policy = options
-        .policy
-        .to_str()
-        .context("the policy's path is not UTF-8")?;
-    print!("{}", penstock.run(&["apply", "-f", policy])?);
+    let policy = stage.policy(&options.policy)?;
+    print!("{}", penstock.run(&["apply", "-f", &policy])?);
     say("waiting until every node has it (`penstock wait`)");
     let begin = Instant::now();
     print!("{}", penstock.run(&["wait", "--timeout", "30"])?);

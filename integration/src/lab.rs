@@ -37,12 +37,66 @@ pub struct NodeSpec {
     pub nics: u8,
 }
 
+/// What is between the nodes' uplinks.
+#[derive(Clone, Copy, Debug)]
+pub struct Underlay {
+    /// VTEPs are IPv6.
+    pub v6: bool,
+    /// Bytes of an IP packet.
+    pub mtu: u16,
+    /// A router in the switch's place, whose links to all nodes but the first carry
+    /// this much.
+    pub routed: Option<u16>,
+}
+
+impl Default for Underlay {
+    fn default() -> Self {
+        Self {
+            v6: false,
+            mtu: UNDERLAY_MTU,
+            routed: None,
+        }
+    }
+}
+
+impl Underlay {
+    /// A NIC's tunnel end.
+    #[must_use]
+    pub fn vtep(&self, node: usize, nic: u8) -> String {
+        self.host(32 * (node + 1) + usize::from(nic))
+    }
+
+    fn host(&self, number: usize) -> String {
+        if self.v6 {
+            format!("2001:db8:50::{number:x}")
+        } else {
+            format!("192.168.50.{number}")
+        }
+    }
+
+    /// The router, as a node sees it.
+    fn gateway(&self, node: usize) -> String {
+        self.host(32 * (node + 1) + 30)
+    }
+
+    /// All nodes on one link, or each on its own.
+    fn prefix_len(&self) -> u8 {
+        match (self.v6, self.routed) {
+            (false, None) => 24,
+            (false, Some(_)) => 27,
+            (true, None) => 64,
+            (true, Some(_)) => 123,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Lab {
     bed: Bed,
     ctl: Netns,
     wire: Netns,
+    underlay: Underlay,
     nodes: Vec<(NodeSpec, Netns)>,
     binaries: PathBuf,
     pki: Pki,
@@ -54,20 +108,39 @@ impl Lab {
     /// # Errors
     /// What `ip` says.
     pub fn build(prefix: &str, binaries: &Path, nodes: &[NodeSpec]) -> Result<Self> {
+        Self::over(prefix, binaries, nodes, Underlay::default())
+    }
+
+    /// The same over an underlay of one's choice.
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn over(
+        prefix: &str,
+        binaries: &Path,
+        nodes: &[NodeSpec],
+        underlay: Underlay,
+    ) -> Result<Self> {
         let mut bed = Bed::new(prefix)?;
         let ctl = bed.netns("ctl")?;
         ctl.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
         ctl.run(&["ip", "addr", "add", "10.255.0.1/24", "dev", "br0"])?;
         ctl.run(&["ip", "link", "set", "br0", "up"])?;
         let wire = bed.netns("wire")?;
-        wire.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
-        quiet_bridge(&wire)?;
+        if underlay.routed.is_some() {
+            let forward = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
+            wire.run(&[&["sysctl", "-qw"], &forward[..]].concat())?;
+        } else {
+            wire.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
+            quiet_bridge(&wire)?;
+        }
         let names: Vec<&str> = nodes.iter().map(|node| node.name).collect();
         let pki = Pki::issue(binaries, bed.scratch().join("pki"), &names)?;
         let mut lab = Self {
             bed,
             ctl,
             wire,
+            underlay,
             nodes: Vec::new(),
             binaries: binaries.to_owned(),
             pki,
@@ -89,11 +162,28 @@ impl Lab {
         ns.run(&["ip", "link", "set", "mgmt", "up"])?;
         for nic in 1..=node.nics {
             let (near, far) = (uplink(nic), socket(node.name, nic));
-            cable(&ns, &near, wire, &far, UNDERLAY_MTU)?;
+            cable(&ns, &near, wire, &far, self.underlay.mtu)?;
             quiet(&ns, &near)?;
-            quiet(wire, &far)?;
             ns.run(&["ip", "link", "set", &near, "up"])?;
-            wire.run(&["ip", "link", "set", &far, "master", "br0", "up"])?;
+            let Some(mtu) = self.underlay.routed else {
+                quiet(wire, &far)?;
+                wire.run(&["ip", "link", "set", &far, "master", "br0", "up"])?;
+                continue;
+            };
+            let own = format!(
+                "{}/{}",
+                self.underlay.gateway(i),
+                self.underlay.prefix_len()
+            );
+            if self.underlay.v6 {
+                wire.run(&["ip", "addr", "add", &own, "dev", &far, "nodad"])?;
+            } else {
+                wire.run(&["ip", "addr", "add", &own, "dev", &far])?;
+            }
+            if i > 0 {
+                wire.run(&["ip", "link", "set", &far, "mtu", &mtu.to_string()])?;
+            }
+            wire.run(&["ip", "link", "set", &far, "up"])?;
         }
         self.nodes.push((node.clone(), ns));
         Ok(())
@@ -157,11 +247,16 @@ impl Lab {
             self.pki.ca(),
             ns.name(),
         );
+        let gateway = match self.underlay.routed {
+            Some(_) => format!("gateway = \"{}\"\n", self.underlay.gateway(i)),
+            None => String::new(),
+        };
         for nic in 1..=node.nics {
             config += &format!(
-                "[[nic]]\ndevice_id = {nic}\nuplink = {{ interface = \"{}\" }}\nvtep = \"{}/24\"\n{}\n",
+                "[[nic]]\ndevice_id = {nic}\nuplink = {{ interface = \"{}\" }}\nvtep = \"{}/{}\"\n{gateway}{}\n",
                 uplink(nic),
-                vtep(i, nic),
+                self.underlay.vtep(i, nic),
+                self.underlay.prefix_len(),
                 more(i, nic),
             );
         }
@@ -218,8 +313,9 @@ impl Lab {
             );
             for nic in 1..=node.nics {
                 all += &format!(
-                    "    - {{deviceId: {nic}, vtep: {}, underlayMtu: {UNDERLAY_MTU}}}\n",
-                    vtep(i, nic)
+                    "    - {{deviceId: {nic}, vtep: {}, underlayMtu: {}}}\n",
+                    self.underlay.vtep(i, nic),
+                    self.underlay.mtu
                 );
             }
             all += "---\n";
@@ -251,6 +347,12 @@ impl Lab {
     /// When there is none.
     pub fn node(&self, i: usize) -> Result<&Netns> {
         Ok(&self.nodes.get(i).context("no such node")?.1)
+    }
+
+    /// A file of the lab's own.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.bed.scratch().join(name)
     }
 
     /// Certificates.
@@ -357,10 +459,10 @@ pub fn mgmt(node: usize) -> String {
     format!("10.255.0.{}", 11 + node)
 }
 
-/// A NIC's tunnel end.
+/// A NIC's tunnel end in the usual underlay.
 #[must_use]
 pub fn vtep(node: usize, nic: u8) -> String {
-    format!("192.168.50.{}", 32 * (node + 1) + usize::from(nic))
+    Underlay::default().vtep(node, nic)
 }
 
 /// Whether beds can be made here; says loudly why not.

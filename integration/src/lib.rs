@@ -4,3 +4,4 @@
 pub mod bed;
 pub mod demo;
 pub mod lab;
+pub mod rounds;

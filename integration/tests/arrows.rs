@@ -23,14 +23,14 @@ const FLOORS: &[(u32, &[&str])] = &[
     ),
     (4, &["penstock-api"]),
     (5, &["penstockd", "penstock-cli", "penstock-worker"]),
-    (6, &["penstock-integration"]),
+    (6, &["penstock-integration", "penstock-bench"]),
 ];
 
 /// The only crates that may contain unsafe code.
 const UNSAFE: &[&str] = &["dpdk-sys", "dpdk"];
 
 /// Crates that need libdpdk; nothing else may reach them.
-const NEED_DPDK: &[&str] = &["dpdk-sys", "dpdk", "penstock-worker"];
+const NEED_DPDK: &[&str] = &["dpdk-sys", "dpdk", "penstock-worker", "penstock-bench"];
 
 fn metadata() -> Value {
     let out = Command::new(env!("CARGO"))

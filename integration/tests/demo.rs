@@ -89,10 +89,29 @@ fn traces(pid: u32) -> Vec<String> {
 
 #[test]
 fn every_row_is_as_expected_and_nothing_is_left() {
+    all_rows(&[]);
+}
+
+#[test]
+fn every_row_is_as_expected_over_an_ipv6_underlay() {
+    all_rows(&["--underlay", "6"]);
+}
+
+#[test]
+fn every_row_is_as_expected_with_two_lcores() {
+    all_rows(&["--lcores", "2"]);
+}
+
+#[test]
+fn every_row_is_as_expected_with_more_lcores_than_processors() {
+    all_rows(&["--lcores", "4"]);
+}
+
+fn all_rows(args: &[&str]) {
     if !can_run() {
         return;
     }
-    let demo = start(&[]);
+    let demo = start(args);
     let pid = demo.id();
     let (ok, output) = finish(demo, Duration::from_secs(120));
     assert!(ok, "{output}");

@@ -15,6 +15,7 @@ pub mod document;
 pub mod explain;
 pub mod ids;
 pub mod model;
+pub mod mtu;
 pub mod nic;
 mod problem;
 mod suggest;

@@ -192,6 +192,12 @@ impl Nic {
     pub const fn overhead(&self) -> u16 {
         if self.vtep.is_v4() { 50 } else { 70 }
     }
+
+    /// Bytes of the largest tenant's IP packet that the underlay takes.
+    #[must_use]
+    pub const fn tenant_mtu(&self) -> u16 {
+        self.underlay_mtu.saturating_sub(self.overhead())
+    }
 }
 
 impl Model {

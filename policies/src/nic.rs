@@ -116,7 +116,7 @@ pub enum Nexthop {
         dst_mac: Mac,
         /// On the wire.
         vni: Vni,
-        /// Bytes of an IP packet on the underlay.
+        /// Bytes of a tenant's IP packet that both ends' underlay takes.
         mtu: u16,
         /// The uplink.
         device_port: u32,
@@ -168,8 +168,8 @@ pub fn peers<'a>(model: &'a Model, node: &NodeName) -> BTreeMap<Addr, &'a NodeNa
         for other in nics.keys() {
             // An own NIC is the other end of a second own NIC's tunnels.
             let is_peer = if other.node == node { own > 1 } else { own > 0 };
-            if is_peer && let Some(vtep) = other.vtep(model) {
-                peers.insert(vtep, other.node);
+            if is_peer && let Some(nic) = other.find(model) {
+                peers.insert(nic.vtep, other.node);
             }
         }
     }
@@ -184,9 +184,9 @@ struct Nic<'a> {
 }
 
 impl Nic<'_> {
-    fn vtep(self, model: &Model) -> Option<Addr> {
+    fn find(self, model: &Model) -> Option<crate::model::Nic> {
         let nic = model.nodes.get(self.node)?.nics.get(&self.device_id)?;
-        Some(nic.vtep)
+        Some(*nic)
     }
 }
 
@@ -237,13 +237,14 @@ impl Program {
             let far = if *nic == here {
                 None
             } else {
-                let src_vtep = nic.vtep(model).ok_or_else(|| missing(*nic))?;
+                let other = nic.find(model).ok_or_else(|| missing(*nic))?;
+                let src_vtep = other.vtep;
                 self.underlay.insert(UnderlayKey {
                     src_vtep,
                     dst_vtep: own.vtep,
                     vni,
                 });
-                Some(src_vtep)
+                Some((src_vtep, own.tenant_mtu().min(other.tenant_mtu())))
             };
             for (name, port) in ports {
                 let id = port_id(ids, name)?;
@@ -259,7 +260,7 @@ impl Program {
                                 mac: port.mac,
                             })
                     }
-                    Some(dst_vtep) => {
+                    Some((dst_vtep, mtu)) => {
                         interfaces
                             .uplinks
                             .get(&here.device_id)
@@ -269,7 +270,7 @@ impl Program {
                                 src_mac: Mac::default(),
                                 dst_mac: Mac::default(),
                                 vni,
-                                mtu: own.underlay_mtu,
+                                mtu,
                                 device_port: *uplink,
                             })
                     }

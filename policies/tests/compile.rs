@@ -173,7 +173,7 @@ fn nic_tables_hold_what_the_nic_needs() {
             src_mac: Mac::default(),
             dst_mac: Mac::default(),
             vni: 1001,
-            mtu: 1600,
+            mtu: 1550,
             device_port: 40,
         })
     );

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use penstock_policies::Ids;
 use penstock_policies::compile::{self, CompileError};
 use penstock_policies::model::{GroupName, Model, NodeName, PortName, SubnetName};
+use penstock_policies::mtu;
 use penstock_rules::model::{Policy, PortId, Vni};
 use tokio::sync::watch;
 
@@ -27,6 +28,8 @@ pub struct Plan {
     pub revision: u64,
     /// By full name, `nodes/NODE`.
     pub nodes: BTreeMap<String, Arc<NodePlan>>,
+    /// Where MTUs do not fit: what is to be said of a subnet or a node.
+    pub narrow: BTreeMap<String, Vec<String>>,
 }
 
 /// What one node should carry.
@@ -149,9 +152,19 @@ impl Plan {
             };
             nodes.insert(node.as_str().to_owned(), Arc::new(plan));
         }
+        let mut narrow: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for found in mtu::narrow(&names.model) {
+            for name in [found.subnet.as_str(), found.node.as_str()] {
+                narrow
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(found.to_string());
+            }
+        }
         Ok(Self {
             revision: world.revision,
             nodes,
+            narrow,
         })
     }
 }

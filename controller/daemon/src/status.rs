@@ -32,6 +32,8 @@ pub struct Report {
     pub generation: u64,
     /// What is not on the node though its turn has come, by resource.
     pub problems: BTreeMap<String, Problem>,
+    /// NICs whose underlay takes less than declared.
+    pub narrow: Vec<String>,
     /// Entries in NIC tables by resource.
     pub entries: HashMap<String, u64>,
     /// Each declared NIC, by device id.

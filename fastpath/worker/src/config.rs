@@ -9,11 +9,12 @@ mod file;
 mod nics;
 mod pattern;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use penstock_engine::nic::Capacities;
+use penstock_flow::Prefix;
 
 pub use args::Args;
 pub use file::File;
@@ -104,17 +105,25 @@ pub struct Nic {
     /// How the underlay is reached.
     pub uplink: Uplink,
     /// This NIC's end of every tunnel.
-    pub vtep: Ipv4Addr,
+    pub vtep: IpAddr,
     /// Length of the VTEP's on-link prefix.
     pub vtep_prefix_len: u8,
     /// Bytes of an IP packet on the underlay; `None`: what the uplink has.
     pub mtu: Option<u16>,
     /// Where everything off that prefix goes.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// Entries that its tables take.
     pub capacities: Capacities,
     /// A slow NIC, in simulation: how long it takes for an entry; zero: no time.
     pub entry_write: Duration,
+}
+
+impl Nic {
+    /// Whom the VTEP has on its link.
+    #[must_use]
+    pub fn underlay(&self) -> Option<Prefix> {
+        nics::prefix(self.vtep, self.vtep_prefix_len)
+    }
 }
 
 /// The port towards the underlay.

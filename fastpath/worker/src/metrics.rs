@@ -17,6 +17,7 @@ use axum::routing::get;
 use penstock_flow::DropReason;
 use tokio::net::TcpListener;
 
+use crate::agent::p4rt::Device;
 use crate::lcore::{Lcores, Numbers};
 use crate::ports::Backend;
 use text::{Kind, Text};
@@ -33,8 +34,8 @@ pub struct Source {
     pub lcores: Lcores,
     /// Drivers' own counters.
     pub backend: Arc<dyn Backend>,
-    /// The NICs' device ids.
-    pub devices: Vec<u32>,
+    /// The NICs.
+    pub devices: Vec<Arc<Device>>,
 }
 
 /// Serves `/metrics` until `stop` ends.
@@ -57,7 +58,7 @@ pub async fn serve(
 }
 
 async fn scrape(State(source): State<Source>) -> Response {
-    let devices = source.devices.clone();
+    let devices: Vec<u32> = source.devices.iter().map(|device| device.id()).collect();
     let numbers = source
         .lcores
         .ask(DEADLINE, move |core| core.numbers(&devices))
@@ -66,7 +67,12 @@ async fn scrape(State(source): State<Source>) -> Response {
         Ok(each) => {
             let drivers = source.backend.stats().await;
             let kind = "text/plain; version=0.0.4; charset=utf-8";
-            let text = render(&each, &drivers, source.lcores.overflows());
+            let updates: Vec<_> = source
+                .devices
+                .iter()
+                .map(|d| (d.id(), d.updates()))
+                .collect();
+            let text = render(&each, &drivers, &updates, source.lcores.overflows());
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
@@ -76,6 +82,7 @@ async fn scrape(State(source): State<Source>) -> Response {
 fn render(
     each: &[Numbers],
     drivers: &BTreeMap<u32, dpdk::Stats>,
+    updates: &[(u32, u64)],
     mailbox_overflows: u64,
 ) -> String {
     let mut text = Text::default();
@@ -103,6 +110,14 @@ fn render(
     for (device, table, used) in &numbers.tables {
         let device = device.to_string();
         text.sample(&[("device_id", &device), ("table", table.name())], *used);
+    }
+    text.family(
+        "penstock_table_updates_total",
+        Kind::Counter,
+        "Updates that P4Runtime clients have written, by NIC.",
+    );
+    for (device, updates) in updates {
+        text.sample(&[("device_id", &device.to_string())], *updates);
     }
     text.one(
         "penstock_mailbox_overflows_total",

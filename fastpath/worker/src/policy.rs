@@ -39,9 +39,15 @@ pub fn apply(current: &Policy, update: v1::PolicyUpdate) -> Result<Policy, Updat
     let generation = update.generation;
     if update.base_generation == 0 {
         let next = decode::snapshot(update)?;
-        // The same again, as after a lost answer, is no contradiction.
+        // The same again, as after a lost answer or from a restarted controller, is no
+        // contradiction.
         if generation > current.generation || next == *current {
             return Ok(next);
+        }
+        if generation == current.generation {
+            return Err(UpdateError::Resync(format!(
+                "generation {generation} is another policy here"
+            )));
         }
     } else if update.base_generation != current.generation {
         return Err(UpdateError::Resync(format!(

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use penstock_engine::NicConfig;
 use penstock_engine::nic::Table;
-use penstock_flow::{Addr, Prefix};
+use penstock_flow::Addr;
 use penstock_identity::server::Door;
 use penstock_slowpath_api::v1;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub use parts::{Parts, dpdk, in_memory};
+pub use parts::{Parts, dpdk, in_memory, on};
 
 use crate::agent::p4rt::{self, Device};
 use crate::agent::slowpath::node::PortsFile;
@@ -156,7 +156,7 @@ impl Worker {
         let source = metrics::Source {
             lcores: self.parts.lcores.clone(),
             backend: Arc::clone(&self.parts.backend),
-            devices: self.devices.iter().map(|device| device.id()).collect(),
+            devices: self.devices.clone(),
         };
         let mut stopped = self.stop.subscribe();
         self.tasks.spawn(async move {
@@ -211,19 +211,16 @@ impl Worker {
 }
 
 fn nic_config(nic: &Nic, uplink: &Attached) -> anyhow::Result<NicConfig> {
-    let vtep = Addr::from_v4(nic.vtep.octets());
-    let len = nic.vtep_prefix_len.min(32);
-    let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
-    let network = std::net::Ipv4Addr::from_bits(nic.vtep.to_bits() & mask);
-    let underlay = Prefix::new(Addr::from_v4(network.octets()), 96 + len)
-        .with_context(|| format!("vtep {}/{len} has no network", nic.vtep))?;
+    let underlay = nic
+        .underlay()
+        .with_context(|| format!("vtep {}/{} has no network", nic.vtep, nic.vtep_prefix_len))?;
     Ok(NicConfig {
         device_id: nic.device_id,
-        vtep,
+        vtep: nic.vtep.into(),
         uplink_port: uplink.device_port,
         uplink_mac: uplink.mac,
         underlay,
-        gateway: nic.gateway.map(|ip| Addr::from_v4(ip.octets())),
+        gateway: nic.gateway.map(Addr::from),
         mtu: uplink.mtu,
         capacities: nic.capacities,
         // A tenth of a second at most: it fits.

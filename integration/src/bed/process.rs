@@ -19,17 +19,33 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Process {
     name: String,
+    ns: Netns,
+    command: Vec<String>,
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
     pub(super) fn spawn(ns: &Netns, name: &str, command: &[&str], log: &Path) -> Result<Self> {
-        let out = File::create(log).with_context(|| format!("create {}", log.display()))?;
+        let command: Vec<String> = command.iter().map(|s| (*s).to_owned()).collect();
+        let child = Self::launch(ns, name, &command, log)?;
+        Ok(Self {
+            name: name.to_owned(),
+            ns: ns.clone(),
+            command,
+            child,
+            log: log.to_owned(),
+        })
+    }
+
+    fn launch(ns: &Netns, name: &str, command: &[String], log: &Path) -> Result<Child> {
+        // A process that is started again goes on in its log.
+        let out = File::options().create(true).append(true).open(log);
+        let out = out.with_context(|| format!("open {}", log.display()))?;
         let err = out.try_clone().context("duplicate the log's handle")?;
         // A group of its own: Ctrl-C at the terminal must reach this process
         // only, which then ends the others in order.
-        let child = Command::new("ip")
+        Command::new("ip")
             .args(["netns", "exec", ns.name()])
             .args(command)
             .stdin(Stdio::null())
@@ -37,18 +53,78 @@ impl Process {
             .stderr(err)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("start {name}"))?;
-        Ok(Self {
-            name: name.to_owned(),
-            child,
-            log: log.to_owned(),
-        })
+            .with_context(|| format!("start {name}"))
+    }
+
+    /// SIGKILL, and its end. It can be started again.
+    ///
+    /// # Errors
+    /// When it had ended before.
+    pub fn crash(&mut self) -> Result<()> {
+        self.check_alive()?;
+        self.signal("-KILL");
+        self.child.wait().context("wait for a killed child")?;
+        Ok(())
+    }
+
+    /// SIGTERM, and its end, which has to be in good order. It can be started again.
+    ///
+    /// # Errors
+    /// When it had ended before, or does not until the deadline, or not with status 0.
+    pub fn terminate(&mut self, deadline: Duration) -> Result<()> {
+        self.check_alive()?;
+        self.signal("-TERM");
+        let end = Instant::now() + deadline;
+        loop {
+            match self.child.try_wait().context("look after a child")? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("{} ended with {status} when it was stopped", self.name),
+                None if Instant::now() >= end => {
+                    bail!("{} did not stop within {deadline:?}", self.name)
+                }
+                None => sleep(POLL),
+            }
+        }
+    }
+
+    /// Starts it again after its end.
+    ///
+    /// # Errors
+    /// When it still runs, or cannot be started.
+    pub fn start_again(&mut self) -> Result<()> {
+        let ended = self.child.try_wait().context("look after a child")?;
+        ended.with_context(|| format!("{} still runs", self.name))?;
+        self.child = Self::launch(&self.ns, &self.name, &self.command, &self.log)?;
+        Ok(())
     }
 
     /// What it was called when it was started.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How long its threads of this name have waited for a processor since it was started.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn waited(&self, thread: &str) -> Result<Duration> {
+        let mut sum = Duration::ZERO;
+        let tasks = format!("/proc/{}/task", self.child.id());
+        for task in fs::read_dir(&tasks).with_context(|| format!("list {tasks}"))? {
+            let task = task.with_context(|| format!("list {tasks}"))?.path();
+            let read = |file| fs::read_to_string(task.join(file));
+            let (Ok(name), Ok(stat)) = (read("comm"), read("schedstat")) else {
+                // It has ended meanwhile.
+                continue;
+            };
+            if name.trim() == thread {
+                // Time on a processor, time waiting for one, how often.
+                let waited = stat.split(' ').nth(1).and_then(|word| word.parse().ok());
+                sum += Duration::from_nanos(waited.context("a thread's schedstat")?);
+            }
+        }
+        Ok(sum)
     }
 
     /// Everything it has printed so far.

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Parser;
-use penstock_integration::demo::{self, Options};
+use penstock_integration::demo::{self, Options, Underlay};
 
 /// Two tenants, two hosts, real packets.
 #[derive(Parser)]
@@ -13,6 +13,12 @@ struct Args {
     /// The policy to apply.
     #[arg(long, default_value = "policies/examples/two-tenants")]
     policy: PathBuf,
+    /// Forwarding threads of each worker.
+    #[arg(long, default_value_t = 1)]
+    lcores: u16,
+    /// IP between the hosts: 4 or 6.
+    #[arg(long, default_value_t = 4)]
+    underlay: u8,
     /// Leave everything running and say what to try.
     #[arg(long)]
     keep: bool,
@@ -26,6 +32,11 @@ fn main() -> Result<()> {
     if args.stop {
         return demo::stop();
     }
+    let underlay = match args.underlay {
+        4 => Underlay::V4,
+        6 => Underlay::V6,
+        other => bail!("--underlay {other}: there is IPv4 and IPv6; use 4 or 6"),
+    };
     let this = std::env::current_exe().context("find this program's folder")?;
     let binaries = this
         .parent()
@@ -34,6 +45,8 @@ fn main() -> Result<()> {
     demo::run(&Options {
         binaries,
         policy: args.policy,
+        lcores: args.lcores,
+        underlay,
         keep: args.keep,
     })
 }

@@ -4,28 +4,31 @@
 //!   ctl: penstockd, penstock          10.255.0.1 (bridge)
 //!     |                \
 //!   host-a (worker)     host-b (worker)     10.255.0.11, .12
-//!     |  \---- underlay ----/ |             192.168.50.11, .12 (the workers' own)
+//!     |  \---- underlay ----/ |             192.168.50.11, .12 (the workers' own),
+//!                                           or 2001:db8:50::11, ::12
 //!   TENANT-web, blue-cache   TENANT-db, TENANT-client
 //! ```
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::command::Penstock;
 use super::pki::Pki;
-use super::{Options, PREFIX};
-use crate::bed::{Bed, Interrupt, Netns, Workload, cable, eventually, quiet};
+use super::{Options, PREFIX, Underlay};
+use crate::bed::{Bed, Interrupt, Netns, Process, Workload, cable, eventually, quiet};
 
-pub(super) const TENANTS: [&str; 2] = ["blue", "red"];
+pub(crate) const TENANTS: [&str; 2] = ["blue", "red"];
 const SERVER: &str = "127.0.0.1:9500";
+/// Where each worker serves its numbers, inside its host.
+pub(crate) const METRICS: &str = "127.0.0.1:9601";
 /// Room for a 1500-byte tenant packet and VXLAN over IPv4.
 const UNDERLAY_MTU: u16 = 1600;
 const TENANT_MTU: u16 = 1500;
 /// The HTTP transfer of the demo.
-pub(super) const BLOB_BYTES: usize = 10_000_000;
+pub(crate) const BLOB_BYTES: usize = 10_000_000;
 
 /// One line per workload: tenant, name, host, last byte of MAC and addresses.
 /// The policy in `policies/examples/two-tenants` says the same.
@@ -41,16 +44,19 @@ const WORKLOADS: [(&str, &str, &str, u8, &str); 7] = [
 
 /// The demo's world.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     bed: Bed,
     ctl: Netns,
+    hosts: [Netns; 2],
     workloads: Vec<(String, Workload)>,
     binaries: PathBuf,
+    underlay: Underlay,
     pki: Pki,
+    lcores: u16,
 }
 
 impl Stage {
-    pub(super) fn build(options: &Options, interrupt: &Interrupt) -> Result<Self> {
+    pub(crate) fn build(options: &Options, interrupt: &Interrupt) -> Result<Self> {
         let mut bed = Bed::new(PREFIX)?;
         let ctl = bed.netns("ctl")?;
         ctl.run(&["ip", "link", "add", "br0", "type", "bridge"])?;
@@ -72,8 +78,11 @@ impl Stage {
             pki,
             bed,
             ctl,
+            hosts: hosts.clone(),
             workloads: Vec::new(),
             binaries: options.binaries.clone(),
+            lcores: options.lcores,
+            underlay: options.underlay,
         };
         for (tenant, name, host, last, mac) in WORKLOADS {
             interrupt.check()?;
@@ -124,9 +133,17 @@ impl Stage {
         for (host, (name, last)) in hosts.iter().zip([("host-a", 11), ("host-b", 12)]) {
             let config = self.bed.scratch().join(format!("{name}.toml"));
             let folder = self.bed.scratch().join(name);
+            let vtep = self.underlay.vtep(last);
             fs::write(
                 &config,
-                worker_config(name, last, &folder.display().to_string(), &self.pki),
+                worker_config(
+                    name,
+                    last,
+                    &vtep,
+                    &folder.display().to_string(),
+                    &self.pki,
+                    self.lcores,
+                ),
             )
             .with_context(|| format!("write {}", config.display()))?;
             let command = [
@@ -188,37 +205,65 @@ impl Stage {
         spawn(&mut self.bed, ns, &format!("{tenant}-http"), &command)
     }
 
-    pub(super) fn penstock(&self) -> Penstock {
+    pub(crate) fn penstock(&self) -> Penstock {
         Penstock::new(self.ctl.clone(), &self.binaries, SERVER, &self.pki)
     }
 
-    pub(super) fn workload(&self, name: &str) -> Result<&Netns> {
+    /// Runs a command on a host, by the host's name.
+    pub(crate) fn on_host(&self, name: &str, command: &[&str]) -> Result<String> {
+        let [a, b] = &self.hosts;
+        if name == "host-a" { a } else { b }.run(command)
+    }
+
+    /// The policy as files to apply: written for an IPv4 underlay.
+    pub(super) fn policy(&self, from: &Path) -> Result<String> {
+        let to = self.bed.scratch().join("policy");
+        fs::create_dir_all(&to).with_context(|| format!("create {}", to.display()))?;
+        let entries = fs::read_dir(from).with_context(|| format!("read {}", from.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("read {}", from.display()))?;
+            let text = fs::read_to_string(entry.path())
+                .with_context(|| format!("read {}", entry.path().display()))?;
+            let file = to.join(entry.file_name());
+            fs::write(&file, self.underlay.readdress(&text))
+                .with_context(|| format!("write {}", file.display()))?;
+        }
+        Ok(to.display().to_string())
+    }
+
+    pub(crate) fn workload(&self, name: &str) -> Result<&Netns> {
         let found = self.workloads.iter().find(|(n, _)| n == name);
         Ok(&found.with_context(|| format!("no workload {name:?}"))?.1.ns)
     }
 
-    pub(super) fn workload_binary(&self) -> String {
+    pub(crate) fn workload_binary(&self) -> String {
         self.binaries.join("workload").display().to_string()
     }
 
-    pub(super) fn spawn(&mut self, workload: &str, name: &str, command: &[String]) -> Result<()> {
+    pub(crate) fn spawn(&mut self, workload: &str, name: &str, command: &[String]) -> Result<()> {
         let ns = self.workload(workload)?.clone();
         spawn(&mut self.bed, &ns, name, command)
     }
 
-    pub(super) fn output(&mut self, name: &str) -> Result<String> {
+    pub(crate) fn output(&mut self, name: &str) -> Result<String> {
         self.bed
             .process(name)
             .with_context(|| format!("no process {name:?}"))?
             .output()
     }
 
-    pub(super) fn scratch_file(&self, name: &str) -> PathBuf {
+    /// A process, to be ended and started again.
+    pub(crate) fn process(&mut self, name: &str) -> Result<&mut Process> {
+        let process = self.bed.process(name);
+        process.with_context(|| format!("no process {name:?}"))
+    }
+
+    pub(crate) fn scratch_file(&self, name: &str) -> PathBuf {
         self.bed.scratch().join(name)
     }
 
     /// Duplicate-address detection runs for a second on every IPv6 address.
-    pub(super) fn wait_for_addresses(&self, interrupt: &Interrupt) -> Result<()> {
+    pub(crate) fn wait_for_addresses(&self, interrupt: &Interrupt) -> Result<()> {
         for (name, w) in &self.workloads {
             eventually(
                 interrupt,
@@ -239,11 +284,15 @@ impl Stage {
         Ok(())
     }
 
-    pub(super) fn check_alive(&mut self) -> Result<()> {
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
         self.bed.check_alive()
     }
 
-    pub(super) fn print_logs(&mut self) {
+    pub(crate) fn check_alive_but(&mut self, others: &[&str]) -> Result<()> {
+        self.bed.check_alive_but(others)
+    }
+
+    pub(crate) fn print_logs(&mut self) {
         for name in ["penstockd", "host-a", "host-b"] {
             let Some(process) = self.bed.process(name) else {
                 continue;
@@ -259,7 +308,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn print_what_to_try(&self) {
+    pub(crate) fn print_what_to_try(&self) {
         let penstock = self.penstock();
         println!("\nIt is still running. Try, as root:");
         for variable in penstock.environment() {
@@ -296,7 +345,7 @@ impl Stage {
         );
     }
 
-    pub(super) fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.bed.keep();
     }
 }
@@ -330,7 +379,7 @@ fn spawn(bed: &mut Bed, ns: &Netns, name: &str, command: &[String]) -> Result<()
     bed.spawn(ns, name, &command).map(|_| ())
 }
 
-fn worker_config(name: &str, last: u8, data: &str, pki: &Pki) -> String {
+fn worker_config(name: &str, last: u8, vtep: &str, data: &str, pki: &Pki, lcores: u16) -> String {
     let (certificate, key) = pki.of("node", name);
     let ca = pki.ca();
     let prefix = format!("{PREFIX}{}-{name}", std::process::id());
@@ -338,6 +387,8 @@ fn worker_config(name: &str, last: u8, data: &str, pki: &Pki) -> String {
         r#"node = "{name}"
 listen = "10.255.0.{last}:9600"
 data_dir = "{data}"
+lcores = {lcores}
+metrics_listen = "{METRICS}"
 
 [tls]
 certificate = "{certificate}"
@@ -350,7 +401,7 @@ file_prefix = "{prefix}"
 [[nic]]
 device_id = 1
 uplink = {{ interface = "u0" }}
-vtep = "192.168.50.{last}/24"
+vtep = "{vtep}"
 "#
     )
 }

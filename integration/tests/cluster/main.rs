@@ -1,9 +1,12 @@
 //! Small clusters of real workers and a real controller.
 
+mod dhcp;
 mod mesh;
+mod mtu;
 mod netem;
 mod nics;
 mod p4rt;
+mod wire_care;
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ pub(crate) struct Place {
     pub(crate) node: usize,
     pub(crate) nic: u8,
     number: usize,
-    ns: Netns,
+    pub(crate) ns: Netns,
 }
 
 impl Place {

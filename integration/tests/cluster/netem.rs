@@ -100,7 +100,7 @@ impl Bed {
         let port = PORT.to_string();
         let command = [
             &*lab.binary("workload"),
-            "echo",
+            "tally",
             "--tcp",
             &port,
             "--udp",
@@ -195,7 +195,7 @@ impl Bed {
     fn stream(&self, trouble: &str, v6: bool) {
         let length = LENGTHS[usize::from(v6)];
         let before = self.report(length);
-        let mut command = vec![self.lab.binary("workload"), "stream".into(), address(1, v6)];
+        let mut command = vec![self.lab.binary("workload"), "series".into(), address(1, v6)];
         command.extend([PORT.to_string(), DATAGRAMS.to_string(), "300".into()]);
         let said = self
             .start(command)

@@ -154,7 +154,7 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
         }
     };
     let mut conditions = vec![accepted(), resolved, programmed];
-    conditions.extend(degraded(row, nodes));
+    conditions.extend(degraded(row, plan, nodes));
     Status {
         observed_generation: row.generation(),
         conditions,
@@ -163,8 +163,12 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
 }
 
 /// What is wrong with NICs of a node, or with the one that a port is on, though the rest
-/// works. Given only where there is something.
-fn degraded(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {
+/// works; and where MTUs do not fit. Given only where there is something.
+fn degraded(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Option<Condition> {
+    broken(row, nodes).or_else(|| narrow(row, plan, nodes))
+}
+
+fn broken(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {
     let (node, only) = match &row.resource.spec {
         Some(Spec::Port(port)) => (short(&port.node), Some(port.nic.max(1))),
         Some(Spec::Node(_)) => (short(row.name()), None),
@@ -194,6 +198,23 @@ fn degraded(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {
         first.reason,
         message,
     ))
+}
+
+fn narrow(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Option<Condition> {
+    let planned = plan.narrow.get(row.name());
+    let found = nodes
+        .iter()
+        .filter(|view| view.name == row.name())
+        .filter_map(|view| view.report)
+        .flat_map(|report| &report.narrow);
+    let all: Vec<&String> = found.chain(planned.into_iter().flatten()).collect();
+    let (first, more) = all.split_first()?;
+    let message = match more.len() {
+        0 => (*first).clone(),
+        more => format!("{first}; and {more} more like this"),
+    };
+    let kind = Type::Degraded;
+    Some(condition(kind, State::True, Reason::MtuTooSmall, message))
 }
 
 /// The node that a port is on, by its short name.

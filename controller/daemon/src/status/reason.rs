@@ -56,6 +56,8 @@ reasons! {
     TableFull,
     /// The NIC refuses an entry.
     Refused,
+    /// Packets as large as declared do not fit the underlay.
+    MtuTooSmall,
     /// A fault of the controller's own.
     Internal,
 }

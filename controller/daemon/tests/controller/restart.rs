@@ -38,6 +38,7 @@ async fn a_restart_keeps_everything() {
     let before = strip(controller.list("", "", 0).await);
     controller.stop().await;
     let (entries, writes) = (worker.entries(1), worker.state.lock().writes);
+    let generation = worker.state.lock().generation;
 
     let controller = Controller::in_directory(directory.path()).await;
     assert_eq!(strip(controller.list("", "", 0).await), before);
@@ -46,6 +47,7 @@ async fn a_restart_keeps_everything() {
     // Ids are as they were: the node needed no change at all.
     assert_eq!(worker.entries(1), entries);
     assert_eq!(worker.state.lock().writes, writes);
+    assert_eq!(worker.state.lock().generation, generation);
     // A new port gets an id that nobody had.
     controller.apply(vec![port(3, "n1")]).await.unwrap();
     controller.programmed(&port_name(3)).await;

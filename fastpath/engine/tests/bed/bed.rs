@@ -5,6 +5,7 @@
 //! that no frame has vanished unaccounted.
 #![allow(dead_code, reason = "each test program uses a part of the bed")]
 
+pub(crate) mod crowd;
 pub(crate) mod frames;
 pub(crate) mod pieces;
 pub(crate) mod talk;
@@ -23,7 +24,7 @@ use world::{DEVICE, Place, UPLINK, uplink_mac, vtep};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
-const HEADROOM: usize = 128;
+pub(crate) const HEADROOM: usize = 128;
 const TAILROOM: usize = 2048;
 
 /// How a frame ended.
@@ -423,7 +424,7 @@ impl Bed {
 }
 
 /// A buffer with room around the frame, and the frame's length.
-fn in_buffer(bytes: &[u8]) -> (Vec<u8>, usize) {
+pub(crate) fn in_buffer(bytes: &[u8]) -> (Vec<u8>, usize) {
     let mut buffer = vec![0xee; HEADROOM + bytes.len() + TAILROOM];
     buffer[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
     (buffer, bytes.len())

@@ -134,7 +134,7 @@ fn the_gateway_answers_ping_and_nothing_else() {
 }
 
 /// "Port unreachable" from `from`, quoting what `frame` carries.
-fn unreachable(bed: &Bed, from: &str, to: Addr, frame: &[u8]) -> Vec<u8> {
+pub(crate) fn unreachable(bed: &Bed, from: &str, to: Addr, frame: &[u8]) -> Vec<u8> {
     let from = bed.place(from);
     let ip = &frame[14..];
     let quote = &ip[..ip.len().min(100)];

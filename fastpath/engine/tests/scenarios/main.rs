@@ -25,6 +25,7 @@ mod random;
 mod reach;
 mod recovery;
 mod related;
+mod shards;
 mod tables;
 mod underlay;
 mod wire;

@@ -1,12 +1,13 @@
 //! Neighbours on the underlay.
 
 use penstock_engine::nic::{Entry, Hop, Op};
+use penstock_flow::build::{self, NaFlags};
 use penstock_flow::packet::{self, ArpOp, Kind};
-use penstock_flow::{Addr, DropReason, Mac, build};
+use penstock_flow::{Addr, DropReason, Mac};
 
 use crate::bed::frames::{Headers, Layer4, build as frame, read};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, UPLINK, uplink_mac, vtep};
+use crate::bed::world::{BLUE, UPLINK, uplink_mac, vtep, vtep6};
 use crate::bed::{Bed, Fate, SECOND, capacities, config};
 
 #[test]
@@ -33,6 +34,26 @@ fn a_neighbours_new_mac_is_in_force_for_all_next_hops_at_once() {
     assert_eq!(blue.data(&mut bed, false), Fate::Lost);
     let mut announcement = vec![0; 60];
     build::arp_request(&mut announcement, bed.macs[1], vtep(1), vtep(1), None).expect("fits");
+    assert_eq!(bed.arrive(0, UPLINK, &announcement), Fate::Consumed);
+    assert_eq!(blue.data(&mut bed, false).at(), "c");
+    assert_eq!(red.data(&mut bed, false).at(), "y");
+}
+
+#[test]
+fn the_same_over_an_ipv6_underlay() {
+    let mut bed = Bed::over_v6();
+    let (blue, red) = (Talk::new("a", "c"), Talk::new("x", "y"));
+    blue.open(&mut bed);
+    red.open(&mut bed);
+    bed.macs[1] = Mac([2, 0xbb, 0, 0, 0, 1]);
+    assert_eq!(blue.data(&mut bed, false), Fate::Lost);
+    let mut announcement = vec![0; 86];
+    let flags = NaFlags {
+        router: false,
+        override_cached: true,
+    };
+    build::unsolicited_advertisement(&mut announcement, bed.macs[1], vtep6(1), flags)
+        .expect("fits");
     assert_eq!(bed.arrive(0, UPLINK, &announcement), Fate::Consumed);
     assert_eq!(blue.data(&mut bed, false).at(), "c");
     assert_eq!(red.data(&mut bed, false).at(), "y");

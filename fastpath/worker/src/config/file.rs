@@ -1,6 +1,6 @@
 //! The configuration file as it is written. Unknown fields are refused.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -119,7 +119,7 @@ pub struct Nic {
     /// Bytes of an IP packet on the underlay.
     pub mtu: Option<u16>,
     /// The underlay's gateway.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// Microseconds that the NIC takes to write an entry, in simulation.
     #[serde(default)]
     pub entry_write_us: u32,

@@ -1,7 +1,9 @@
 //! Checks the `[[nic]]` sections.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
+
+use penstock_flow::{Addr, Prefix};
 
 use penstock_engine::nic::Capacities;
 
@@ -83,7 +85,8 @@ fn check_one(i: usize, nic: file::Nic, flows: u32) -> Result<Nic, ConfigError> {
         return refuse(
             &field("vtep"),
             &format!("{vtep:?}"),
-            "an IPv4 unicast address with the length of its on-link prefix, e.g. \"192.0.2.1/24\"",
+            "a unicast address, not link-local, with the length of its on-link prefix, e.g. \
+             \"192.0.2.1/24\" or \"2001:db8::1/64\"",
         );
     };
     if let Some(mtu) = mtu
@@ -103,8 +106,10 @@ fn check_one(i: usize, nic: file::Nic, flows: u32) -> Result<Nic, ConfigError> {
         );
     }
     if let Some(gateway) = gateway {
-        let on_link = |ip: Ipv4Addr| u64::from(ip.to_bits()) >> (32 - vtep_prefix_len);
-        if on_link(gateway) != on_link(vtep) || gateway == vtep {
+        let on_link = prefix(vtep, vtep_prefix_len).is_some_and(|p| p.contains(gateway.into()));
+        // A router may say its link-local address only.
+        let router = matches!(gateway, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        if gateway == vtep || !(on_link || router && vtep.is_ipv6()) {
             return refuse(
                 &field("gateway"),
                 &gateway.to_string(),
@@ -157,12 +162,27 @@ fn capacities(i: usize, given: file::Capacity, flows: u32) -> Result<Capacities,
     })
 }
 
-fn parse_vtep(text: &str) -> Option<(Ipv4Addr, u8)> {
+fn parse_vtep(text: &str) -> Option<(IpAddr, u8)> {
     let (ip, len) = text.split_once('/')?;
-    let IpAddr::V4(ip) = ip.parse().ok()? else {
-        return None;
-    };
+    let ip: IpAddr = ip.parse().ok()?;
     let len: u8 = len.parse().ok()?;
-    let unicast = !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast();
-    (unicast && !ip.is_loopback() && len <= 32).then_some((ip, len))
+    let useless = match ip {
+        IpAddr::V4(ip) => ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local() || ip.to_ipv4_mapped().is_some(),
+    };
+    let unicast = !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback() && !useless;
+    (unicast && prefix(ip, len).is_some()).then_some((ip, len))
+}
+
+/// The prefix of this length that an address is in; `None` for a length that its family
+/// does not have.
+pub(super) fn prefix(ip: IpAddr, len: u8) -> Option<Prefix> {
+    let addr = Addr::from(ip);
+    let len = if addr.is_v4() {
+        len.checked_add(96)?
+    } else {
+        len
+    };
+    let below = u128::MAX.checked_shr(len.into()).unwrap_or(0);
+    Prefix::new(Addr(addr.0 & !below), len)
 }

@@ -95,7 +95,16 @@ fn refusals_name_field_value_and_remedy() {
         ),
         ("{ interface = \"u0\" }", "{ }", "nic[0].uplink = "),
         ("192.0.2.1/24", "192.0.2.1", "nic[0].vtep = \"192.0.2.1\""),
-        ("192.0.2.1/24", "fd00::1/64", "nic[0].vtep = "),
+        ("192.0.2.2/24", "fe80::1/64", "nic[1].vtep = "),
+        ("192.0.2.2/24", "::ffff:192.0.2.2/120", "nic[1].vtep = "),
+        ("192.0.2.2/24", "2001:db8::2/129", "nic[1].vtep = "),
+        ("192.0.2.2/24", "192.0.2.2/33", "nic[1].vtep = "),
+        (
+            "192.0.2.1/24",
+            "2001:db8::1/64",
+            "nic[0].gateway = 192.0.2.254",
+        ),
+        ("192.0.2.254", "fe80::1", "nic[0].gateway = fe80::1"),
         ("gateway =", "mtu = 100\ngateway =", "nic[0].mtu = 100"),
         (
             "gateway =",
@@ -230,4 +239,28 @@ fn each_nic_has_capacities_of_its_own() {
         ..usual
     };
     assert_eq!(nics[1].capacities, small);
+}
+
+#[test]
+fn the_underlay_may_be_ipv6() {
+    for gateway in ["2001:db8::fe", "fe80::1"] {
+        let text = GOOD
+            .replace("192.0.2.1/24", "2001:db8::1/64")
+            .replace("192.0.2.254", gateway);
+        let nic = check(&text).expect("good").nics[1].clone();
+        let underlay = nic.underlay().map(|p| p.to_string());
+        assert_eq!(underlay.as_deref(), Some("2001:db8::/64"));
+        assert_eq!(
+            nic.gateway.map(|ip| ip.to_string()).as_deref(),
+            Some(gateway)
+        );
+    }
+    let nic = check(&GOOD.replace("192.0.2.2/24", "192.0.2.2/0"))
+        .expect("good")
+        .nics[0]
+        .clone();
+    assert_eq!(
+        nic.underlay().map(|p| p.to_string()).as_deref(),
+        Some("0.0.0.0/0")
+    );
 }

@@ -117,7 +117,7 @@ fn generations_only_grow_and_bases_must_meet() {
     };
     assert!(matches!(
         apply(&current, different),
-        Err(UpdateError::Generation { .. })
+        Err(UpdateError::Resync(_))
     ));
     assert!(matches!(
         apply(&current, update(9, 3)),

@@ -25,6 +25,14 @@ pub struct Parts {
     pub(super) join: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
 }
 
+impl Parts {
+    /// Towards the polling threads.
+    #[must_use]
+    pub fn lcores(&self) -> &Lcores {
+        &self.lcores
+    }
+}
+
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts")
@@ -72,12 +80,25 @@ pub fn dpdk(config: &Config) -> anyhow::Result<Parts> {
     let pool = ::dpdk::Mempool::new(&eal, "frames", &pool_config)?;
     let links = Links::open().context("netlink socket")?;
     let backend = Arc::new(Dpdk::new(Arc::clone(&eal), pool, frames, links));
+    on(config, &eal, pool, backend)
+}
+
+/// The same on ports of the caller's making, whose frames are from `pool`.
+///
+/// # Errors
+/// A thread does not start.
+pub fn on(
+    config: &Config,
+    eal: &::dpdk::Eal,
+    pool: ::dpdk::Mempool,
+    backend: Arc<dyn Backend>,
+) -> anyhow::Result<Parts> {
     let (crew, cores) = Crew::new(config, Some(pool));
     let mut threads = Vec::with_capacity(cores.len());
     for (index, (core, receiver)) in cores.into_iter().enumerate() {
         let end = End(Arc::clone(&crew.ended));
         let cpu = config.cpu(index).map(usize::from);
-        let thread = ::dpdk::launch(&eal, &format!("lcore-{index}"), cpu, move || {
+        let thread = ::dpdk::launch(eal, &format!("lcore-{index}"), cpu, move || {
             let _end = end;
             lcore::run(core, receiver)
         })?;
@@ -191,7 +212,8 @@ fn ring_room(lcores: u16, buffers: u32) -> usize {
 }
 
 /// Totals of the configuration are shared out. A port's connections are spread over the
-/// lcores by their hash, and so are its limits.
+/// lcores by their hash, and so are its limits; but what it asks its gateway is answered by the
+/// one that polls it.
 fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
     let lcores = u32::from(shard.count);
     let connections = config.max_connections.div_ceil(lcores);
@@ -205,7 +227,6 @@ fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
         max_device_ports: DEVICE_PORTS,
         drop_records_per_second: default.drop_records_per_second.div_ceil(lcores),
         icmp_errors_per_second: default.icmp_errors_per_second.div_ceil(lcores),
-        questions_per_second: default.questions_per_second.div_ceil(lcores),
         max_fragmented: default.max_fragmented.div_ceil(lcores),
         max_waiting_fragments: default.max_waiting_fragments.div_ceil(lcores),
         ..default

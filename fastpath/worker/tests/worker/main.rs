@@ -10,6 +10,7 @@ mod fixture;
 mod forwarding;
 mod fragments;
 mod guide;
+mod lcores;
 mod memory;
 mod metrics;
 mod netns;

@@ -13,7 +13,7 @@ const STALL: Duration = Duration::from_secs(60);
 /// Asks for the numbers instead of being counted.
 const REPORT: &[u8] = b"report";
 
-pub(crate) fn echo(tcp: u16, udp: u16) -> Result<()> {
+pub(crate) fn tally(tcp: u16, udp: u16) -> Result<()> {
     let everyone = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let listener =
         TcpListener::bind((everyone, tcp)).with_context(|| format!("bind TCP port {tcp}"))?;
@@ -98,7 +98,7 @@ pub(crate) fn transfer(addr: SocketAddr, bytes: usize, hold: Duration) -> Result
     stream.shutdown(Shutdown::Both).context("close")
 }
 
-pub(crate) fn stream(addr: SocketAddr, count: u32, pause: Duration) -> Result<()> {
+pub(crate) fn series(addr: SocketAddr, count: u32, pause: Duration) -> Result<()> {
     let any: IpAddr = if addr.is_ipv4() {
         [0, 0, 0, 0].into()
     } else {

@@ -3,6 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod bulk;
+mod echo;
+mod hold;
+mod knock;
+mod stream;
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -35,14 +39,35 @@ enum Command {
         port: u16,
         wait_ms: u64,
     },
-    /// Sends everything back, each TCP connection's bytes in order; counts UDP datagrams.
+    /// Sends back what comes, on TCP ports and on a UDP port.
     Echo {
+        #[arg(long, required = true)]
+        tcp: Vec<u16>,
+        #[arg(long)]
+        udp: u16,
+    },
+    /// Counts up over one TCP connection to an echo; prints how far it has come.
+    Hold { addr: IpAddr, port: u16 },
+    /// Sends numbered datagrams to an echo at a fixed pace; prints which did not come back.
+    Stream {
+        addr: IpAddr,
+        port: u16,
+        period_us: u64,
+    },
+    /// Tries to open TCP, and sends a datagram, again and again; what must not be let in.
+    Knock {
+        addr: IpAddr,
+        port: u16,
+        period_ms: u64,
+    },
+    /// Sends every TCP connection's bytes back in order; counts UDP datagrams.
+    Tally {
         #[arg(long)]
         tcp: u16,
         #[arg(long)]
         udp: u16,
     },
-    /// Has an echo server return so many bytes, and compares each; then keeps the
+    /// Has a tally return so many bytes, and compares each; then keeps the
     /// connection open for a while.
     Transfer {
         addr: IpAddr,
@@ -50,9 +75,9 @@ enum Command {
         bytes: usize,
         hold_ms: u64,
     },
-    /// Sends numbered datagrams to an echo server, one every so many microseconds, and
+    /// Sends numbered datagrams to a tally, one every so many microseconds, and
     /// prints how many different ones, and how many in all, have come.
-    Stream {
+    Series {
         addr: IpAddr,
         port: u16,
         count: u32,
@@ -79,19 +104,31 @@ fn main() -> Result<()> {
             port,
             wait_ms,
         } => udp_ask((addr, port).into(), Duration::from_millis(wait_ms)),
-        Command::Echo { tcp, udp } => bulk::echo(tcp, udp),
+        Command::Echo { tcp, udp } => echo::run(&tcp, udp),
+        Command::Hold { addr, port } => hold::run((addr, port).into()),
+        Command::Stream {
+            addr,
+            port,
+            period_us,
+        } => stream::run((addr, port).into(), Duration::from_micros(period_us)),
+        Command::Knock {
+            addr,
+            port,
+            period_ms,
+        } => knock::run((addr, port).into(), Duration::from_millis(period_ms)),
+        Command::Tally { tcp, udp } => bulk::tally(tcp, udp),
         Command::Transfer {
             addr,
             port,
             bytes,
             hold_ms,
         } => bulk::transfer((addr, port).into(), bytes, Duration::from_millis(hold_ms)),
-        Command::Stream {
+        Command::Series {
             addr,
             port,
             count,
             pause_us,
-        } => bulk::stream((addr, port).into(), count, Duration::from_micros(pause_us)),
+        } => bulk::series((addr, port).into(), count, Duration::from_micros(pause_us)),
         Command::Pulse {
             addr,
             port,

@@ -15,6 +15,9 @@ use crate::suggest::quote;
 /// Linux: IFNAMSIZ without the terminating zero.
 const LONGEST_INTERFACE: usize = 15;
 
+/// RFC 8200, section 5.
+const LEAST_IPV6_MTU: u16 = 1280;
+
 impl<'a> At<'_, 'a> {
     pub(super) fn port(&mut self, name: PortName, spec: &'a document::Port) {
         let document::Port {
@@ -256,19 +259,19 @@ impl<'a> At<'_, 'a> {
         }
     }
 
-    /// A full-sized tenant packet fits the underlay.
+    /// The least packet that IPv6 promises fits the underlay. A larger MTU of the
+    /// subnet's may not: see [`crate::mtu`].
     fn mtu_fits(&mut self, nic: Nic, name: &SubnetName, subnet: &Subnet, node: &NodeName, id: u32) {
-        let need = u32::from(subnet.mtu) + u32::from(nic.overhead());
+        let need = LEAST_IPV6_MTU + nic.overhead();
+        let v6 = subnet.cidrs.iter().any(|cidr| !cidr.is_v4());
         let key = (name.clone(), node.clone(), id);
-        if need > u32::from(nic.underlay_mtu) && self.check.claims.narrow.insert(key) {
+        if v6 && need > nic.underlay_mtu && self.check.claims.narrow.insert(key) {
             let message = format!(
-                "packets of {name} (MTU {}) need {need} bytes on the underlay; NIC {id} of {node} has {}",
-                subnet.mtu, nic.underlay_mtu
+                "{name} has IPv6, whose packets of {LEAST_IPV6_MTU} bytes need {need} on the underlay; \
+                 NIC {id} of {node} has {}",
+                nic.underlay_mtu
             );
-            let most = nic.underlay_mtu - nic.overhead();
-            let suggestion = format!(
-                "lower the subnet's mtu to {most}, or raise the underlay's and underlayMtu"
-            );
+            let suggestion = format!("raise the underlay's MTU and underlayMtu to {need}, or more");
             self.problem("spec.subnet", message, suggestion);
         }
     }

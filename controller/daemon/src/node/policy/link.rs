@@ -3,8 +3,13 @@
 //! A worker answers every update in order. The first update of a stream is a
 //! snapshot, and so is the one after RESYNC; every other is the difference to
 //! what the worker has last confirmed.
+//!
+//! The first snapshot bears the generation that the worker is at: where that is this
+//! policy already, nothing changes. A new generation would end the worker's recovery
+//! after a crash, and have everything judged again, because a controller was restarted.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
 use penstock_rules::model::{Policy, PortId};
@@ -45,6 +50,8 @@ pub(crate) struct Link {
     limits: Limits,
     /// The highest generation that this worker may have seen.
     generation: u64,
+    /// Whether the worker has been asked if it has the policy already.
+    asked: bool,
     confirmed: Option<(u64, Arc<Policy>)>,
     attachments: BTreeMap<PortId, v1::Attachment>,
     uplink_errors: BTreeMap<u32, String>,
@@ -69,6 +76,8 @@ impl Link {
             statuses,
             limits,
             generation,
+            // Without a policy there is nothing to ask for.
+            asked: generation == 0,
             confirmed: None,
             attachments: BTreeMap::new(),
             uplink_errors: BTreeMap::new(),
@@ -115,7 +124,11 @@ impl Link {
     pub(crate) async fn ensure(&mut self, policy: &Arc<Policy>) -> Result<(), LinkError> {
         let mut message = String::new();
         for _ in 0..=RESYNCS {
-            let generation = self.generation + 1;
+            let generation = if mem::replace(&mut self.asked, true) {
+                self.generation + 1
+            } else {
+                self.generation
+            };
             let update = match &self.confirmed {
                 Some((_, confirmed)) if same(confirmed, policy) => return Ok(()),
                 Some((base, confirmed)) => delta(confirmed, policy, *base, generation),

@@ -103,6 +103,7 @@ impl Session<'_> {
                 .values()
                 .any(|problem| problem.reason != Reason::AttachmentNotFound);
         let entries = self.count_entries();
+        let narrow = self.narrow(target);
         let generation = self.link.generation();
         let nics = self.states.clone();
         self.context.board.update(self.name, |report| {
@@ -114,6 +115,7 @@ impl Session<'_> {
             report.problems = problems;
             report.entries = entries;
             report.nics = nics;
+            report.narrow = narrow;
             report.writes += writes;
             report.drift += drift;
         });
@@ -207,6 +209,24 @@ impl Session<'_> {
                 ),
             )),
         }
+    }
+
+    /// NICs whose uplink takes less than is declared of the underlay.
+    fn narrow(&self, target: &NodePlan) -> Vec<String> {
+        let declared = target.names.model.nodes.get(&target.node);
+        let nics = declared.iter().flat_map(|node| &node.nics);
+        nics.filter_map(|(id, nic)| {
+            let found = self.info.nics.iter().find(|it| it.device_id == *id)?;
+            let (has, says) = (found.uplink_mtu, u32::from(nic.underlay_mtu));
+            (has < says).then(|| {
+                let most = has.saturating_sub(nic.overhead().into());
+                format!(
+                    "NIC {id}'s uplink has MTU {has}, underlayMtu says {says}: tenants' packets above {most} \
+                     bytes are answered with \"fragmentation needed\" or \"packet too big\""
+                )
+            })
+        })
+        .collect()
     }
 
     fn interfaces(&self) -> Interfaces {

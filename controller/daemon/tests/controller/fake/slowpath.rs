@@ -106,6 +106,17 @@ impl State {
         if first && !snapshot {
             self.faults.push("a stream begins with a delta".to_owned());
         }
+        if generation == self.generation && snapshot && first {
+            let mut same = Held::default();
+            let read = same.change(update);
+            if read.is_ok() && same == self.policy {
+                return v1::PolicyStatus {
+                    attachments: self.attachments(),
+                    ..answer(Outcome::InForce, "")
+                };
+            }
+            return answer(Outcome::Resync, "another policy has this generation");
+        }
         if generation <= self.generation {
             return answer(Outcome::Refused, "the generation does not grow");
         }

@@ -7,6 +7,7 @@ mod fill;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use p4runtime::batch::Refusal;
 use p4runtime::election::Id;
@@ -38,6 +39,8 @@ pub struct Device {
     state: Mutex<State>,
     /// Something changed that is to be kept.
     changed: Notify,
+    /// Updates that clients have written, refused ones too.
+    updates: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +122,7 @@ impl Device {
             store,
             state: Mutex::new(state),
             changed: Notify::new(),
+            updates: AtomicU64::new(0),
         })
     }
 
@@ -126,6 +130,12 @@ impl Device {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Updates that clients have written since the start, refused ones too.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.updates.load(Ordering::Relaxed)
     }
 
     /// A client's bid. The highest id is on disk before anyone is told.
@@ -203,6 +213,8 @@ impl Device {
             let state = &mut *state;
             permit(&state.arbitration, &request.role, request.election_id)?;
             state.pipeline.require()?;
+            self.updates
+                .fetch_add(request.updates.len() as u64, Ordering::Relaxed);
             let writer = Writer {
                 device_id: self.id,
                 uplink: self.uplink,

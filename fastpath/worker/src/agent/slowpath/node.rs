@@ -217,6 +217,7 @@ impl Node {
         stream: u64,
         update: v1::PolicyUpdate,
     ) -> Result<v1::PolicyStatus, Status> {
+        tracing::debug!(generation = update.generation, "policy received");
         tokio::spawn(async move {
             let mut attachments = self.state.lock().await;
             if *self.newest.borrow() != stream {
@@ -240,17 +241,26 @@ impl Node {
             let none = Policy::default();
             let current = before.as_deref().map_or(&none, Ruleset::policy);
             let ruleset = node.compile(current, update)?;
+            if before.as_deref().map(Ruleset::policy) == Some(ruleset.policy()) {
+                return Ok(None);
+            }
             let update = encode::snapshot(ruleset.policy(), ruleset.generation());
             let kept = node.store.save(POLICY, &update);
-            Ok((
+            Ok(Some((
                 PolicyChange::new(before.as_deref(), Arc::new(ruleset)),
                 kept,
-            ))
+            )))
         })
         .await
         .map_err(|error| Status::internal(format!("the agent failed: {error}")))?;
         let (change, kept) = match prepared {
-            Ok(prepared) => prepared,
+            Ok(Some(prepared)) => prepared,
+            // In force already, generation and all. To enforce it again would end a recovery
+            // and have everything judged again.
+            Ok(None) => {
+                self.reconcile(attachments).await;
+                return Ok(self.in_force(attachments, String::new()));
+            }
             Err(answer) => return Ok(answer),
         };
         let generation = change.ruleset().generation();
