@@ -215,17 +215,23 @@ impl Engine {
         } = *part;
         let tuple = with(ip, ports);
         let mut handles = [None, None];
+        let mut incomplete = false;
         for (handle, end) in handles.iter_mut().zip(&way.ends) {
             let Some(end) = end else { continue };
             let (key, _) = Key::new(end.port, &tuple);
             let Some(found) = self.connections.find(&key) else {
-                // Refused elsewhere, where the first piece went; or over.
-                let allowed = self.policies.judge(&query(end, &tuple)).allow;
-                let reason = DropReason::InvalidState;
-                return Err(if allowed { reason } else { denied(end.ingress) });
+                // Refused, where this lcore was not asked for the first piece; or over.
+                incomplete = true;
+                if !self.policies.judge(&query(end, &tuple)).allow {
+                    return Err(denied(end.ingress));
+                }
+                continue;
             };
             self.rejudge(arrival.now, found)?;
             *handle = Some(found);
+        }
+        if incomplete {
+            return Err(DropReason::InvalidState);
         }
         let plan = self.plan(arrival, frame, packet, ip, way.nexthop)?;
         for handle in handles.into_iter().flatten() {

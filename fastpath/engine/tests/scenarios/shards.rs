@@ -2,6 +2,7 @@
 //! same bytes, whichever engine receives them.
 
 use penstock_engine::Owner;
+use penstock_engine::counters::{Offload, Traffic};
 use penstock_flow::build::{Encap, Template};
 use penstock_flow::{Addr, DropReason};
 use proptest::collection::vec;
@@ -221,11 +222,14 @@ impl Both {
         let mut many = self.many.counters(node);
         let mut one = self.one.counters(node).clone();
         for counters in [&mut many, &mut one] {
-            // How often a connection is looked at again depends on whose slice is when.
+            // Each engine has fences of its own, so they do not open at the same time, and
+            // its own slices in which connections are looked at again.
+            counters.slow.packets += counters.nic.packets;
+            counters.slow.bytes += counters.nic.bytes;
+            counters.nic = Traffic::default();
+            counters.offload = Offload::default();
             counters.connections.rejudged = 0;
-        }
-        if self.id > 0 {
-            for counters in [&mut many, &mut one] {
+            if self.id > 0 {
                 let all = counters.drops.iter().sum();
                 counters.drops.fill(0);
                 counters.drops[0] = all;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use dpdk::{Burst, Eal, EalConfig, Lcore, Mempool, PoolConfig};
 use penstock_engine::nic::{Entry, Hop, Op, Update};
-use penstock_engine::{Config, Engine, NicConfig, Shard};
+use penstock_engine::{Config, Engine, NicConfig, PolicyChange, Shard};
 use penstock_flow::{Addr, DropReason, Mac, Prefix};
 use penstock_rules::Ruleset;
 use penstock_slowpath_api::v1::PolicyUpdate;
@@ -235,7 +235,7 @@ impl Crew {
         let none = penstock_rules::model::Policy::default();
         let policy = policy::apply(&none, update).expect("good");
         let ruleset = Arc::new(Ruleset::compile(policy).expect("compiles"));
-        let change = penstock_engine::PolicyChange::new(None, ruleset);
+        let change = PolicyChange::new(None, ruleset);
         let set = self.lcores.each(move |core| core.set_policy(change)).await;
         set.expect("runs");
     }
