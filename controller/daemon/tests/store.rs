@@ -231,6 +231,27 @@ fn a_store_without_a_digest_gets_one() {
     Embedded::open(dir.path()).expect_err("it has a digest now");
 }
 
+/// A creation that is interrupted anywhere is begun anew; a store that has lost its sidecar
+/// is not taken for one.
+#[test]
+fn an_interrupted_creation_is_begun_anew() {
+    for file in [Some("conf"), Some("db"), None] {
+        let dir = prepared(0);
+        let path = dir.path().join("sled");
+        match file {
+            Some(file) => std::fs::write(path.join(file), "").unwrap(),
+            None => std::fs::remove_dir_all(&path).unwrap(),
+        }
+        let store = Embedded::open(dir.path()).unwrap();
+        assert_eq!(store.commit(&Batch::default(), 0).unwrap(), 1);
+    }
+    let dir = prepared(1);
+    std::fs::remove_file(dir.path().join("last_revision")).unwrap();
+    std::fs::write(dir.path().join("sled/db"), "").unwrap();
+    let error = Embedded::open(dir.path()).expect_err("lost").to_string();
+    assert!(error.contains("last_revision is missing"), "{error}");
+}
+
 #[test]
 fn less_than_promised_is_refused() {
     let dir = prepared(5);

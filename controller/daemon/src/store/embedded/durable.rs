@@ -87,6 +87,23 @@ impl Files {
     }
 }
 
+/// Writes a sidecar where there is none, for good.
+pub(super) fn promise(path: &Path, revision: u64) -> Result<(), Error> {
+    // Aside first: half a sidecar would pass for a damaged one.
+    let aside = path.with_extension("new");
+    File::create(&aside)
+        .and_then(|file| {
+            file.write_all_at(&encode_promise(revision), 0)?;
+            file.sync_all()?;
+            std::fs::rename(&aside, path)
+        })
+        .map_err(Error::io("write", path))?;
+    match path.parent() {
+        Some(parent) => sync_directory(parent),
+        None => Ok(()),
+    }
+}
+
 /// The sidecar's content: the revision and its check sum.
 fn encode_promise(revision: u64) -> [u8; 12] {
     let mut bytes = [0; 12];

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::Error;
 use super::digest::Digest;
-use super::durable::{Files, decode_promise, sync_directory, sync_file};
+use super::durable::{self, Files, decode_promise, sync_directory, sync_file};
 use super::{DIGEST, FORMAT, FORMAT_BEFORE, FORMAT_VERSION, REVISION};
 
 /// Takes the directory for this process.
@@ -60,32 +60,46 @@ pub(super) fn open(directory: &Path) -> Result<Opened, Error> {
         Err(error) => return Err(Error::io("read", sidecar)(error)),
     };
 
+    match promised {
+        None if has_files(&database)? || copy.exists() => Err(damaged(format!(
+            "{} is missing; restore it, or remove {} and {} to begin with an empty store",
+            sidecar.display(),
+            database.display(),
+            copy.display()
+        ))),
+        None => create(&database, &sidecar),
+        // Nothing was ever acknowledged: whatever is wrong, a creation was interrupted.
+        Some(0) => match reopen(directory, 0) {
+            Err(Error::Damaged { reason, .. }) => {
+                tracing::warn!(
+                    reason,
+                    "the store's creation did not finish; beginning anew"
+                );
+                remove_tree(&copy)?;
+                remove_tree(&database)?;
+                create(&database, &sidecar)
+            }
+            other => other,
+        },
+        Some(promised) => reopen(directory, promised),
+    }
+}
+
+/// Opens what is there, which has to have all that was promised.
+fn reopen(directory: &Path, promised: u64) -> Result<Opened, Error> {
+    let database = directory.join("sled");
+    let copy = directory.join("before-open");
+    let sidecar = directory.join("last_revision");
+    let damaged = |reason: String| Error::Damaged {
+        path: directory.to_owned(),
+        reason,
+    };
     if copy.exists() {
         tracing::warn!(copy = %copy.display(), "the last start did not finish; putting its copy back");
         remove_tree(&database)?;
         copy_tree(&copy, &database)?;
     }
-    let missing = format!(
-        "{} is missing; restore it, or remove {} and {} to begin with an empty store",
-        sidecar.display(),
-        database.display(),
-        copy.display()
-    );
-    match (promised, has_files(&database)?) {
-        (None, false) => return create(&database, &sidecar),
-        (Some(promised), false) => {
-            return Err(damaged(format!(
-                "{} holds no files, revision {promised} was acknowledged; restore the \
-                 directory from a backup",
-                database.display()
-            )));
-        }
-        (Some(_), true) => check_files(&database).map_err(&damaged)?,
-        // The sidecar is written last: without one nothing was ever acknowledged, or
-        // somebody has lost it. So what is there is not taken for nothing.
-        (None, true) => check_files(&database)
-            .map_err(|reason| damaged(format!("{reason}; moreover {missing}")))?,
-    }
+    check_files(&database).map_err(&damaged)?;
     if !copy.exists() {
         let partial = directory.join("before-open.partial");
         remove_tree(&partial)?;
@@ -98,38 +112,22 @@ pub(super) fn open(directory: &Path) -> Result<Opened, Error> {
         "the files as they were found are kept in {}; restore the directory from a backup",
         copy.display()
     );
-    let tree = open_tree(&database).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
-    let acknowledged = promised.map_or_else(
-        || missing.clone(),
-        |promised| format!("revision {promised} was acknowledged"),
-    );
+    let refused = |reason: String| damaged(format!("{reason}; {advice}"));
+    let tree = open_tree(&database).map_err(refused)?;
     if !tree.was_recovered() {
-        return Err(damaged(format!(
-            "the database came up empty, {acknowledged}; {advice}"
+        return Err(refused(format!(
+            "the database came up empty, revision {promised} was acknowledged"
         )));
     }
-    let found = catch_unwind(AssertUnwindSafe(|| read_revision(&tree)))
-        .unwrap_or_else(|_| Err("the embedded database gave up on its rows".to_owned()));
-    let revision = match (found, promised) {
-        (Ok(revision), Some(promised)) if revision < promised => {
-            return Err(damaged(format!(
-                "it holds revision {revision}, {promised} was acknowledged; {advice}"
-            )));
-        }
-        (Ok(revision), None) if revision > 0 => {
-            return Err(damaged(format!(
-                "it holds revision {revision}, but {missing}"
-            )));
-        }
-        (Ok(revision), _) => revision,
-        // A creation that was interrupted: carried on with.
-        (Err(_), None) if tree.is_empty() => {
-            begin(&tree)?;
-            0
-        }
-        (Err(reason), _) => return Err(damaged(format!("{reason}; {advice}"))),
-    };
-    let digest = check_rows(&tree).map_err(|reason| damaged(format!("{reason}; {advice}")))?;
+    let revision = catch_unwind(AssertUnwindSafe(|| read_revision(&tree)))
+        .unwrap_or_else(|_| Err("the embedded database gave up on its rows".to_owned()))
+        .map_err(refused)?;
+    if revision < promised {
+        return Err(refused(format!(
+            "it holds revision {revision}, {promised} was acknowledged"
+        )));
+    }
+    let digest = check_rows(&tree).map_err(refused)?;
     let mut files = Files::new(&database, &sidecar)?;
     files.sync(revision)?;
     remove_tree(&copy)?;
@@ -141,13 +139,20 @@ pub(super) fn open(directory: &Path) -> Result<Opened, Error> {
     })
 }
 
-/// An empty store where there is nothing.
+/// An empty store where there is nothing. The sidecar comes first: from then on, nothing
+/// but a promise of revision 0 says that a creation may have been interrupted.
 fn create(database: &Path, sidecar: &Path) -> Result<Opened, Error> {
+    durable::promise(sidecar, 0)?;
     let tree = open_tree(database).map_err(|reason| Error::Damaged {
         path: database.to_owned(),
         reason,
     })?;
-    begin(&tree)?;
+    let mut batch = ::sled::Batch::default();
+    batch.insert(FORMAT, FORMAT_VERSION);
+    batch.insert(REVISION, &0_u64.to_be_bytes());
+    batch.insert(DIGEST, &Digest::default().to_bytes());
+    tree.apply_batch(batch)?;
+    tree.flush()?;
     let mut files = Files::new(database, sidecar)?;
     files.sync(0)?;
     Ok(Opened {
@@ -156,16 +161,6 @@ fn create(database: &Path, sidecar: &Path) -> Result<Opened, Error> {
         revision: 0,
         digest: Digest::default(),
     })
-}
-
-fn begin(tree: &::sled::Db) -> Result<(), Error> {
-    let mut batch = ::sled::Batch::default();
-    batch.insert(FORMAT, FORMAT_VERSION);
-    batch.insert(REVISION, &0_u64.to_be_bytes());
-    batch.insert(DIGEST, &Digest::default().to_bytes());
-    tree.apply_batch(batch)?;
-    tree.flush()?;
-    Ok(())
 }
 
 /// Whether there is a file in the directory or in one below it.
