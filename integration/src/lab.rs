@@ -98,6 +98,7 @@ pub struct Lab {
     wire: Netns,
     underlay: Underlay,
     nodes: Vec<(NodeSpec, Netns)>,
+    plugged: Vec<Netns>,
     binaries: PathBuf,
     pki: Pki,
 }
@@ -141,6 +142,7 @@ impl Lab {
             ctl,
             wire,
             underlay,
+            plugged: Vec::new(),
             nodes: Vec::new(),
             binaries: binaries.to_owned(),
             pki,
@@ -196,6 +198,7 @@ impl Lab {
     pub fn plug(&mut self, node: usize, name: &str, mac: &str, addrs: &[&str]) -> Result<Workload> {
         let ns = self.bed.netns(name)?;
         let (_, host) = self.nodes.get(node).context("no such node")?;
+        self.plugged.push(ns.clone());
         Workload::plug(ns, host, name, mac, addrs, TENANT_MTU)
     }
 
@@ -286,6 +289,29 @@ impl Lab {
     pub fn apply(&mut self, documents: &str) -> Result<()> {
         self.declare(documents)?;
         self.penstock().run(&["wait", "--timeout", "35"])?;
+        self.settle()
+    }
+
+    /// Waits until every workload may use its addresses: what is sent before duplicates
+    /// have been looked for has another source, and keeps it.
+    ///
+    /// # Errors
+    /// When one may not in time.
+    pub fn settle(&self) -> Result<()> {
+        for ns in &self.plugged {
+            eventually(
+                &Interrupt::none(),
+                Duration::from_secs(30),
+                "usable addresses",
+                || {
+                    let tentative = ns.run(&["ip", "-6", "addr", "show", "tentative"])?;
+                    if !tentative.trim().is_empty() {
+                        bail!("{}: {tentative}", ns.name());
+                    }
+                    Ok(())
+                },
+            )?;
+        }
         Ok(())
     }
 
