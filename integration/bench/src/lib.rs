@@ -16,3 +16,23 @@ pub mod meter;
 pub mod ports;
 pub mod report;
 pub mod site;
+
+use std::time::{Duration, Instant};
+
+/// Nothing may take longer.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until something is so.
+///
+/// # Errors
+/// It is not for [`PATIENCE`].
+pub async fn wait(what: &str, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while !is_so() {
+        if begin.elapsed() > PATIENCE {
+            anyhow::bail!("waited {PATIENCE:?} for {what}");
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}

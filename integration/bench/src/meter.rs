@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-use crate::frames::{Class, FLOWS, FLOWS_EACH, Label, Way};
+use crate::frames::{CLIENTS, Class, FLOWS, FLOWS_EACH, Label, Way};
 
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,7 @@ const NOBODY: u32 = u32::MAX;
 pub struct Meter {
     origin: Instant,
     phase: AtomicU32,
+    clients: AtomicU32,
     target: AtomicU32,
     sent: [AtomicU64; Class::ALL.len()],
     forwarded: [AtomicU64; Class::ALL.len()],
@@ -48,6 +49,7 @@ impl Default for Meter {
         Self {
             origin: Instant::now(),
             phase: AtomicU32::new(Phase::Silent as u32),
+            clients: AtomicU32::new(CLIENTS),
             target: AtomicU32::new(NOBODY),
             sent: Default::default(),
             forwarded: Default::default(),
@@ -82,6 +84,17 @@ impl Meter {
     /// Has something else sent.
     pub fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u32, Relaxed);
+    }
+
+    /// How many clients talk: the first ones.
+    #[must_use]
+    pub fn clients(&self) -> u32 {
+        self.clients.load(Relaxed)
+    }
+
+    /// Has only so many clients talk, one at least.
+    pub fn set_clients(&self, clients: u32) {
+        self.clients.store(clients.clamp(1, CLIENTS), Relaxed);
     }
 
     /// The client whose permission comes and goes.
@@ -120,10 +133,13 @@ impl Meter {
         self.sent[class as usize].load(Relaxed)
     }
 
-    /// Frames that came through.
+    /// All frames so far.
     #[must_use]
-    pub fn forwarded(&self, class: Class) -> u64 {
-        self.forwarded[class as usize].load(Relaxed)
+    pub fn count(&self) -> Counted {
+        Counted {
+            sent: Class::ALL.map(|class| self.sent(class)),
+            forwarded: Class::ALL.map(|class| self.forwarded[class as usize].load(Relaxed)),
+        }
     }
 
     /// When a frame of the target left last.
@@ -146,6 +162,42 @@ impl Meter {
         let flows = self.seen.iter().skip(first).take(count as usize);
         // There are 200 000 at most.
         flows.filter(|seen| seen.load(Relaxed) > since).count() as u32
+    }
+}
+
+/// Frames by class.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    sent: [u64; Class::ALL.len()],
+    forwarded: [u64; Class::ALL.len()],
+}
+
+impl Counted {
+    /// What has come since an earlier count.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            sent: Class::ALL.map(|class| self.sent(class) - before.sent(class)),
+            forwarded: Class::ALL.map(|class| self.forwarded(class) - before.forwarded(class)),
+        }
+    }
+
+    /// Frames made.
+    #[must_use]
+    pub fn sent(&self, class: Class) -> u64 {
+        self.sent[class as usize]
+    }
+
+    /// Frames that came through.
+    #[must_use]
+    pub fn forwarded(&self, class: Class) -> u64 {
+        self.forwarded[class as usize]
+    }
+
+    /// Frames that did not.
+    #[must_use]
+    pub fn lost(&self, class: Class) -> u64 {
+        self.sent(class).saturating_sub(self.forwarded(class))
     }
 }
 

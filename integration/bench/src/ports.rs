@@ -12,7 +12,7 @@ use penstock_flow::Mac;
 use penstock_worker::lcore::Queues;
 use penstock_worker::ports::{Backend, Link, Opened, PortError, Purpose, Source};
 
-use crate::frames::{Class, FLOWS, FLOWS_EACH, FORBIDDEN, Label, PERMITTED, Way, Writer, read};
+use crate::frames::{Class, FLOWS_EACH, FORBIDDEN, Label, PERMITTED, Way, Writer, read};
 use crate::meter::{Meter, Phase};
 
 /// The interface with a VLAN for each client.
@@ -168,13 +168,13 @@ impl Side {
         let (client, flow) = match class {
             Class::Background => {
                 // One client after the other, flow by flow.
-                let mut client = *turn / FLOWS_EACH;
-                if self.target == Some(client) {
-                    *turn = (client + 1) * FLOWS_EACH % FLOWS;
-                    client = *turn / FLOWS_EACH;
+                let all = self.meter.clients() * FLOWS_EACH;
+                *turn %= all;
+                if self.target == Some(*turn / FLOWS_EACH) {
+                    *turn = (*turn / FLOWS_EACH + 1) * FLOWS_EACH % all;
                 }
-                let flow = flow(*turn);
-                *turn = (*turn + 1) % FLOWS;
+                let (client, flow) = (*turn / FLOWS_EACH, flow(*turn));
+                *turn += 1;
                 return Label {
                     class,
                     way,

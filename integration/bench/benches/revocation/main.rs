@@ -8,37 +8,48 @@
 //! went before `Apply` returned, the second is 0. Then the client gets its permission
 //! back, and its flows open anew.
 
+mod trial;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use dpdk::{Eal, EalConfig, Mempool, PoolConfig};
 use penstock_bench::frames::{CLIENTS, Class, FLOWS, FLOWS_EACH, Way};
-use penstock_bench::log::{IN_FORCE, Log, RECEIVED};
-use penstock_bench::meter::{Meter, Phase};
+use penstock_bench::log::{IN_FORCE, Log};
+use penstock_bench::meter::{Counted, Meter, Phase};
 use penstock_bench::ports::BACKGROUND_RATE;
 use penstock_bench::report::{Report, percentile};
-use penstock_bench::site::{Shape, Site, permission};
+use penstock_bench::site::{Shape, Site};
+use penstock_bench::wait;
 
 const RUNS: usize = 3;
 const TRIALS: usize = 100;
 /// Changes of policy in all runs together, at least.
 const UPDATES: usize = 1000;
-/// Nothing may take longer.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// So long without a frame, while frames come, and it is over.
-const SILENCE: Duration = Duration::from_millis(40);
+/// A slow NIC takes longer to fill.
+const FILLING: Duration = Duration::from_secs(90);
 /// Of the background's rate, at least so much must have been made.
 const RATE_KEPT: f64 = 0.95;
 
 /// The cases by the end of their rows' names.
-const CASES: [(&str, Shape); 1] = [(
-    "",
-    Shape {
-        flow_capacity: 1 << 18,
-        nic: "",
-    },
-)];
+const CASES: [(&str, Shape); 2] = [
+    (
+        "",
+        Shape {
+            in_nic: CLIENTS,
+            nic: "",
+        },
+    ),
+    // At this pace it takes minutes to fill a NIC. Each trial has flows that are in it.
+    (
+        "/slow-nic",
+        Shape {
+            in_nic: 100,
+            nic: "entry_write_us = 1000",
+        },
+    ),
+];
 
 fn main() -> anyhow::Result<()> {
     let eal = Eal::init(&EalConfig::new().no_huge(true).memory_mib(256))?;
@@ -130,7 +141,7 @@ impl Case<'_> {
 
     async fn measure(&self, site: &mut Site, meter: &Meter) -> anyhow::Result<Run> {
         self.open(site, meter).await?;
-        let counted = Counted::now(meter);
+        let counted = meter.count();
         let _before = meter.take_late();
         let mut run = Run::default();
         let mut applying = Vec::new();
@@ -139,7 +150,7 @@ impl Case<'_> {
         // Clients in an order that is not their own, both kinds in turn.
         let mut client = 0;
         let mut next = || {
-            client = (client + 389) % CLIENTS;
+            client = (client + 389) % self.shape.in_nic;
             client
         };
         for _ in 0..TRIALS {
@@ -161,9 +172,9 @@ impl Case<'_> {
         let took = begin.elapsed();
         meter.set_phase(Phase::Silent);
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let counted = Counted::now(meter).since(&counted);
+        let counted = meter.count().since(&counted);
         let wanted = BACKGROUND_RATE * took.as_secs_f64();
-        let made = counted.sent[Class::Background as usize] as f64;
+        let made = counted.sent(Class::Background) as f64;
         let late = meter.take_late();
         if made < RATE_KEPT * wanted {
             bail!(
@@ -172,7 +183,7 @@ impl Case<'_> {
             );
         }
         run.lost = counted.lost(Class::Background);
-        run.flips = counted.lost(Class::Permitted) + counted.forwarded[Class::Forbidden as usize];
+        run.flips = counted.lost(Class::Permitted) + counted.forwarded(Class::Forbidden);
         let median = |of: &[f64]| percentile(of, 50);
         self.report.note(&format!(
             "  {} trials in {took:.1?}: worker median {:.2} ms, end to end {:.2} ms, Apply {:.2} ms; \
@@ -181,7 +192,7 @@ impl Case<'_> {
             median(&run.worker),
             median(&run.end_to_end),
             median(&applying),
-            counted.sent[Class::Forbidden as usize],
+            counted.sent(Class::Forbidden),
         ));
         Ok(run)
     }
@@ -193,170 +204,50 @@ impl Case<'_> {
             self.log.newest(IN_FORCE).is_some()
         })
         .await?;
-        meter.set_phase(Phase::Open);
-        wait("all requests", || {
-            meter.through(Way::Request, None, begin) == FLOWS
-        })
-        .await?;
-        meter.set_phase(Phase::Answer);
-        wait("all replies", || {
-            meter.through(Way::Reply, None, begin) == FLOWS
-        })
-        .await?;
-        let again = meter.now();
-        wait("all flows once more", || {
-            meter.through(Way::Request, None, again) == FLOWS
-                && meter.through(Way::Reply, None, again) == FLOWS
-        })
-        .await?;
+        // First those that are to be in the NIC, until they are.
+        let first = self.shape.in_nic;
+        for clients in [first, CLIENTS] {
+            meter.set_clients(clients);
+            let flows = clients * FLOWS_EACH;
+            meter.set_phase(Phase::Open);
+            wait("all requests", || {
+                meter.through(Way::Request, None, begin) == flows
+            })
+            .await?;
+            meter.set_phase(Phase::Answer);
+            wait("all replies", || {
+                meter.through(Way::Reply, None, begin) == flows
+            })
+            .await?;
+            let deadline = Instant::now() + FILLING;
+            // A table may be full a little earlier.
+            while self.connections(site).await?.1 < u64::from(first * FLOWS_EACH) * 98 / 100 {
+                if Instant::now() > deadline {
+                    bail!("the NIC does not fill: {:?}", self.connections(site).await?);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
         meter.set_phase(Phase::Silent);
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let counts = site.lcores.each(|core| {
-            let counters = core.engine.counters();
-            (counters.connections.live, counters.offload.live)
-        });
-        let (live, offloaded) = counts
-            .await?
-            .into_iter()
-            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (live, offloaded) = self.connections(site).await?;
         // Each flow is a connection of both its ends.
         if live < 2 * u64::from(FLOWS) {
             bail!("{live} connections are alive, not {}", 2 * FLOWS);
         }
         self.report.note(&format!(
-            "  {FLOWS} flows, {live} connections of their ports, {offloaded} of these in the NIC"
+            "  {FLOWS} flows, {live} connections of their ports, {offloaded} flows in the NIC"
         ));
         Ok(())
     }
 
-    /// Takes a client's permission away, and gives it back.
-    async fn trial(&self, site: &mut Site, meter: &Meter, client: u32) -> anyhow::Result<Trial> {
-        let begin = meter.now();
-        meter.set_target(Some(client));
-        self.recovered(meter, client, begin).await?;
-
-        let change = self.change(site, client, false).await?;
-        let over = Instant::now();
-        loop {
-            let (last, sent) = (meter.last(), meter.sent(Class::Target));
-            tokio::time::sleep(SILENCE).await;
-            // Frames must have come for silence to mean anything.
-            if meter.last() == last && meter.sent(Class::Target) - sent > u64::from(2 * FLOWS_EACH)
-            {
-                break;
-            }
-            if over.elapsed() > PATIENCE {
-                bail!("client {client}: its flows go on {PATIENCE:?} after they were revoked");
-            }
-        }
-        let last = meter.last();
-        let from = |moment: Instant| last.saturating_sub(meter.at(moment)) as f64 / 1e6;
-        let trial = Trial {
-            worker: from(change.received),
-            end_to_end: from(change.accepted),
-            applying: (change.accepted - change.asked).as_secs_f64() * 1e3,
-        };
-        if trial.worker > 50.0 {
-            let phases = self.log.of(change.generation);
-            let phases = phases.iter().map(|(said, at)| {
-                format!("{said} +{:.1} ms", (*at - change.asked).as_secs_f64() * 1e3)
-            });
-            let phases: Vec<_> = phases.collect();
-            self.report
-                .note(&format!("  slow: {trial:?}, {}", phases.join(", ")));
-        }
-
-        let again = meter.now();
-        self.change(site, client, true).await?;
-        self.recovered(meter, client, again).await?;
-        meter.set_target(None);
-        Ok(trial)
+    /// Those that the worker has, and the flows in its NIC.
+    async fn connections(&self, site: &Site) -> anyhow::Result<(u64, u64)> {
+        let counts = site.lcores.each(|core| {
+            let counters = core.engine.counters();
+            (counters.connections.live, counters.offload.live)
+        });
+        let counts = counts.await?.into_iter();
+        Ok(counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)))
     }
-
-    /// All of a client's flows have come through since, both ways.
-    async fn recovered(&self, meter: &Meter, client: u32, since: u64) -> anyhow::Result<()> {
-        wait(&format!("the flows of client {client}"), || {
-            meter.through(Way::Request, Some(client), since) == FLOWS_EACH
-                && meter.through(Way::Reply, Some(client), since) == FLOWS_EACH
-        })
-        .await
-    }
-
-    /// Changes a client's permission, until that is in force.
-    async fn change(&self, site: &mut Site, client: u32, allowed: bool) -> anyhow::Result<Change> {
-        let before = self
-            .log
-            .newest(IN_FORCE)
-            .map_or(0, |(generation, _)| generation);
-        let asked = Instant::now();
-        site.apply(vec![permission(client, allowed)]).await?;
-        let accepted = Instant::now();
-        let is_newer = |newest: &(u64, Instant)| newest.0 > before;
-        wait("the change in force", || {
-            self.log.newest(IN_FORCE).is_some_and(|n| is_newer(&n))
-        })
-        .await?;
-        let (generation, _) = self.log.newest(IN_FORCE).context("a generation")?;
-        let said = self.log.of(generation);
-        let received = said.iter().find(|(said, _)| said == RECEIVED);
-        Ok(Change {
-            generation,
-            asked,
-            accepted,
-            received: received.context("the worker's receipt")?.1,
-        })
-    }
-}
-
-struct Change {
-    generation: u64,
-    asked: Instant,
-    accepted: Instant,
-    received: Instant,
-}
-
-/// Milliseconds.
-#[derive(Debug)]
-struct Trial {
-    worker: f64,
-    end_to_end: f64,
-    applying: f64,
-}
-
-/// Frames by class.
-struct Counted {
-    sent: [u64; Class::ALL.len()],
-    forwarded: [u64; Class::ALL.len()],
-}
-
-impl Counted {
-    fn now(meter: &Meter) -> Self {
-        Self {
-            sent: Class::ALL.map(|class| meter.sent(class)),
-            forwarded: Class::ALL.map(|class| meter.forwarded(class)),
-        }
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            sent: Class::ALL.map(|c| self.sent[c as usize] - before.sent[c as usize]),
-            forwarded: Class::ALL
-                .map(|c| self.forwarded[c as usize] - before.forwarded[c as usize]),
-        }
-    }
-
-    fn lost(&self, class: Class) -> u64 {
-        self.sent[class as usize].saturating_sub(self.forwarded[class as usize])
-    }
-}
-
-async fn wait(what: &str, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
-    let begin = Instant::now();
-    while !is_so() {
-        if begin.elapsed() > PATIENCE {
-            bail!("waited {PATIENCE:?} for {what}");
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    Ok(())
 }
