@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 use dpdk::{Eal, EalConfig, Mempool, PoolConfig};
 use penstock_bench::frames::{CLIENTS, Class, FLOWS, FLOWS_EACH, Way};
 use penstock_bench::log::{IN_FORCE, Log};
-use penstock_bench::meter::{Counted, Meter, Phase};
+use penstock_bench::meter::{Meter, Phase};
 use penstock_bench::ports::BACKGROUND_RATE;
 use penstock_bench::report::{Report, percentile};
 use penstock_bench::site::{Shape, Site};
