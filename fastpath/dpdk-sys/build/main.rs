@@ -57,7 +57,7 @@ const FUNCTIONS: &[&str] = &[
     "shim_lcore_id",
     "shim_alloc_bulk",
     "shim_linearize",
-    "shim_joins_no_fragments",
+    "shim_guards_packet_sockets",
 ];
 
 fn main() -> ExitCode {

@@ -1,9 +1,11 @@
 /* The inline functions of DPDK that Rust needs as symbols: once per burst or
- * rarer. Receiving and sending go through rte_eth_fp_ops without C. And one
- * function of the C library's, for the sake of a driver. */
+ * rarer. Receiving and sending go through rte_eth_fp_ops without C. And two
+ * functions of the C library's, for the sake of a driver. */
 #include "wrapper.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -49,7 +51,19 @@ __attribute__((visibility("default"))) int setsockopt(int socket, int level, int
 	return (int)syscall(SYS_setsockopt, socket, level, option, value, length);
 }
 
-int shim_joins_no_fragments(void)
+/* A packet socket hears every interface of its namespace from its creation until
+ * it is bound to one, and the driver gives it a ring of buffers in between: what
+ * other tenants sent at that moment would count as this port's. Created with no
+ * protocol it hears nothing; binding it to the interface names the protocol. */
+__attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
 {
-	return dlsym(RTLD_DEFAULT, "setsockopt") == (void *)setsockopt;
+	if (domain == AF_PACKET && protocol == htons(ETH_P_ALL))
+		protocol = 0;
+	return (int)syscall(SYS_socket, domain, type, protocol);
+}
+
+int shim_guards_packet_sockets(void)
+{
+	return dlsym(RTLD_DEFAULT, "setsockopt") == (void *)setsockopt &&
+	       dlsym(RTLD_DEFAULT, "socket") == (void *)socket;
 }

@@ -27,5 +27,5 @@ unsigned int shim_lcore_id(void);
 int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count);
 int shim_linearize(struct rte_mbuf *mbuf);
 
-/* Whether drivers' requests to have IPv4 fragments joined are held back. */
-int shim_joins_no_fragments(void);
+/* Whether the af_packet driver calls our setsockopt and socket. */
+int shim_guards_packet_sockets(void);

@@ -39,8 +39,8 @@ impl Eal {
             return Err(Error::AlreadyInitialised);
         }
         // SAFETY: looks a symbol up, and nothing else.
-        if unsafe { sys::shim_joins_no_fragments() } == 0 {
-            return Err(Error::JoinsFragments);
+        if unsafe { sys::shim_guards_packet_sockets() } == 0 {
+            return Err(Error::UnguardedSockets);
         }
         let shown = arguments
             .iter()

@@ -14,13 +14,14 @@ pub enum Error {
     /// even after a failed start.
     #[error("EAL starts once per process, and this process has already tried")]
     AlreadyInitialised,
-    /// This program was linked, or is preloaded, so that the kernel would join IPv4
-    /// fragments of different interfaces for the af_packet driver.
+    /// This program was linked, or is preloaded, so that the af_packet driver would have
+    /// the kernel join IPv4 fragments of different interfaces, and a port that opens would
+    /// hear them all.
     #[error(
-        "the program's own setsockopt is not the one that drivers call; link it so that its \
-         symbols go before the C library's, and preload nothing that replaces it"
+        "the program's own setsockopt and socket are not the ones that drivers call; link it \
+         so that its symbols go before the C library's, and preload nothing that replaces them"
     )]
-    JoinsFragments,
+    UnguardedSockets,
     /// EAL refused its arguments or the machine lacks what they ask for.
     #[error(
         "EAL did not start with `{arguments}`: {reason}; with hugepages check \

@@ -233,6 +233,57 @@ fn fragments_arrive_as_they_were_sent_and_where() {
     assert_eq!(pool.in_use(), 0);
 }
 
+/// A packet socket hears every interface until it is bound to one, and the driver's ring is
+/// there before.
+#[test]
+fn a_port_that_opens_hears_no_other_interface() {
+    if !inside("kernel::a_port_that_opens_hears_no_other_interface") {
+        return;
+    }
+    veth("va", "vb");
+    veth("vc", "vd");
+    let eal = bed::eal();
+    let pool = bed::pool("fragments");
+    let mut noise = eal.attach("net_af_packet_vc", "iface=vc").unwrap();
+    let mut noisy = noise.start(&PortConfig::default(), pool).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let sender = dpdk::launch(eal, "noise", None, {
+        let stop = Arc::clone(&stop);
+        move || {
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let mut burst = Burst::new();
+                let Ok(mbuf) = pool.alloc_from(&bed::frame(sent, 100)) else {
+                    continue;
+                };
+                burst.push(mbuf).unwrap();
+                sent += noisy.tx[0].send(&mut burst) as u32;
+                std::thread::sleep(std::time::Duration::from_micros(20));
+            }
+            (sent, noisy)
+        }
+    })
+    .unwrap();
+    let mut heard = 0;
+    for _ in 0..20 {
+        let mut port = eal.attach("net_af_packet_va", "iface=va").unwrap();
+        let mut queues = port.start(&PortConfig::default(), pool).unwrap();
+        let mut burst = Burst::new();
+        for _ in 0..100 {
+            heard += queues.rx[0].receive(&mut burst, 64);
+            burst.clear();
+        }
+        drop((burst, queues));
+        port.close().unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    let (sent, noisy) = sender.join().unwrap();
+    assert!(sent > 100, "there was something to hear");
+    assert_eq!(heard, 0, "frames of another interface");
+    drop(noisy);
+    noise.close().unwrap();
+}
+
 #[test]
 fn interfaces_come_and_go_beside_a_polled_port() {
     if !inside("kernel::interfaces_come_and_go_beside_a_polled_port") {
