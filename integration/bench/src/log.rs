@@ -53,6 +53,14 @@ impl Log {
             .find_map(|(generation, events)| Some((*generation, when(events, message)?)))
     }
 
+    /// Begins anew: another worker counts generations from the start.
+    pub fn forget(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// All that was said of a generation.
     #[must_use]
     pub fn of(&self, generation: u64) -> Vec<(String, Instant)> {

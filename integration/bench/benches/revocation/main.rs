@@ -132,6 +132,7 @@ struct Run {
 impl Case<'_> {
     async fn run(&self) -> anyhow::Result<Run> {
         let meter = Arc::new(Meter::default());
+        self.log.forget();
         let mut site = Site::start(self.shape, self.eal, self.pool, Arc::clone(&meter)).await?;
         let measured = self.measure(&mut site, &meter).await;
         meter.set_phase(Phase::Silent);
