@@ -130,7 +130,12 @@ fn reopen(directory: &Path, promised: u64) -> Result<Opened, Error> {
     let digest = check_rows(&tree).map_err(refused)?;
     let mut files = Files::new(&database, &sidecar)?;
     files.sync(revision)?;
-    remove_tree(&copy)?;
+    // Its name goes first, and at once: half a copy must never be put back.
+    let spent = directory.join("before-open.partial");
+    remove_tree(&spent)?;
+    fs::rename(&copy, &spent).map_err(Error::io("rename", &copy))?;
+    sync_directory(directory)?;
+    remove_tree(&spent)?;
     Ok(Opened {
         tree,
         files,
