@@ -305,6 +305,8 @@ pub fn answer(
 
 /// What becomes of each association that the client names.
 fn bind(w: &mut Writer<'_>, to: &Message<'_>, own: &[Addr]) {
+    // What one association gets, none of them loses, whichever comes first.
+    let gives = associations(to.options).any(|ia| ia.code == option::IA_NA);
     let mut given = false;
     for ia in associations(to.options) {
         let start = w.len();
@@ -318,16 +320,18 @@ fn bind(w: &mut Writer<'_>, to: &Message<'_>, own: &[Addr]) {
         } else if ia.code == option::IA_PD {
             w.put(&[0; 8]);
         }
-        let own = if first { own } else { &[] };
         let mut any = false;
-        for addr in own.iter().filter(|addr| !addr.is_v4()) {
-            put_address(w, *addr, LEASE);
-            any = true;
+        if first {
+            for addr in own.iter().filter(|addr| !addr.is_v4()) {
+                put_address(w, *addr, LEASE);
+                any = true;
+            }
         }
         let keeping = matches!(to.kind, Kind::Renew | Kind::Rebind);
         if keeping {
             // What the client has and must let go.
-            for addr in addresses(ia.options).filter(|addr| !own.contains(addr)) {
+            let stays = |addr: &Addr| gives && own.contains(addr);
+            for addr in addresses(ia.options).filter(|addr| !stays(addr)) {
                 put_address(w, addr, 0);
                 any = true;
             }
