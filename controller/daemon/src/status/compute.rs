@@ -165,7 +165,13 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
 /// What is wrong with NICs of a node, or with the one that a port is on, though the rest
 /// works; and where MTUs do not fit. Given only where there is something.
 fn degraded(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Option<Condition> {
-    broken(row, nodes).or_else(|| narrow(row, plan, nodes))
+    match (broken(row, nodes), narrow(row, plan, nodes)) {
+        (Some(mut worse), Some(also)) => {
+            worse.message = format!("{}; {}: {}", worse.message, also.reason, also.message);
+            Some(worse)
+        }
+        (broken, narrow) => broken.or(narrow),
+    }
 }
 
 fn broken(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {

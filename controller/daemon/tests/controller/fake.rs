@@ -28,6 +28,8 @@ pub struct State {
     pub nics: BTreeMap<u32, p4rt::Nic>,
     /// Entries of a NIC's table that it takes.
     pub capacity: BTreeMap<(u32, Table), usize>,
+    /// Bytes that every NIC's uplink takes.
+    pub uplink_mtu: u32,
     /// Why NICs' uplinks carry nothing.
     pub uplink_errors: BTreeMap<u32, String>,
 
@@ -93,6 +95,7 @@ impl Worker {
             nics: (1..=nics)
                 .map(|id| (id.into(), p4rt::Nic::default()))
                 .collect(),
+            uplink_mtu: 1600,
             interfaces: (1..100).map(|n| (format!("veth{n}"), 1000 + n)).collect(),
             ..Default::default()
         };

@@ -6,7 +6,7 @@ use penstock_api::v1::condition::{State, Type};
 
 use crate::controller::Controller;
 use crate::fake::Worker;
-use crate::samples::{ground, node, port, port_name, with_port};
+use crate::samples::{VPC, ground, node, port, port_name, with_port};
 use crate::waiting::until;
 
 const NICS: u8 = 8;
@@ -138,5 +138,39 @@ async fn an_uplink_that_is_down_degrades_its_own_ports() {
     worker.state.lock().uplink_errors.clear();
     wait("nodes/n1".into(), false).await;
     wait(port_name(2), false).await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn uplinks_that_take_less_than_declared_degrade_their_node_alone() {
+    let worker = Worker::start("n1", 1, NICS).await;
+    worker.state.lock().uplink_mtu = 1500;
+    let controller = bed(&worker).await;
+    controller.programmed("nodes/n1").await;
+    let told = |reason: &'static str| {
+        let controller = &controller;
+        async move {
+            until("the node's trouble to be told", || async {
+                let status = status(controller, "nodes/n1").await;
+                degraded(&status).filter(|it| it.reason == reason).cloned()
+            })
+            .await
+        }
+    };
+    let narrow = "NIC 1's uplink has MTU 1500, underlayMtu says 1600";
+    let why = told("MtuTooSmall").await;
+    assert!(why.message.starts_with(narrow), "{why:?}");
+    // What is worse comes first, and hides nothing.
+    let down = "interface u2 is down";
+    worker.state.lock().uplink_errors.insert(2, down.into());
+    let why = told("UplinkDown").await;
+    let first = format!("1 of 8 NICs; NIC 2: its uplink carries nothing: {down}");
+    assert!(why.message.starts_with(&first), "{why:?}");
+    let also = format!("; MtuTooSmall: {narrow}");
+    assert!(why.message.contains(&also), "{why:?}");
+    for name in [port_name(1), format!("{VPC}/subnets/front")] {
+        let status = status(&controller, &name).await;
+        assert_eq!(degraded(&status), None, "{name}");
+    }
     controller.stop().await;
 }

@@ -171,7 +171,7 @@ impl SlowPath for Service {
                 vtep: vtep.to_ipv6_mapped().octets().to_vec(),
                 uplink_port: 500 + device_id,
                 uplink_mac: vec![2, 0, 0, 0, 0, 1],
-                uplink_mtu: 1600,
+                uplink_mtu: state.uplink_mtu,
                 capacity: state
                     .capacity
                     .iter()
