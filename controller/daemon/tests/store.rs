@@ -190,6 +190,40 @@ fn damage_is_refused_and_not_made_worse() {
     }
 }
 
+/// What an interrupted start leaves of a copy that was being made, or removed, is not put
+/// back and in nobody's way.
+#[test]
+fn half_a_copy_is_neither_used_nor_in_the_way() {
+    // Beside a good database; beside a good copy, that one being damaged; beside nothing.
+    for (database, copy) in [(true, false), (false, true), (false, false)] {
+        let dir = prepared(20);
+        let [sled, whole, half] =
+            ["sled", "before-open", "before-open.partial"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&half).unwrap();
+        std::fs::copy(sled.join("conf"), half.join("conf")).unwrap();
+        if copy {
+            let mut cp = Command::new("cp");
+            let status = cp.arg("-a").args([&sled, &whole]).status().unwrap();
+            assert!(status.success());
+        }
+        if !database {
+            std::fs::write(sled.join("db"), "").unwrap();
+        }
+        for _ in 0..2 {
+            let opened = Embedded::open(dir.path());
+            if !database && !copy {
+                let error = opened.expect_err("no database is left");
+                assert!(matches!(error, Error::Damaged { .. }), "{error}");
+                continue;
+            }
+            let store = opened.unwrap();
+            assert_eq!(store.revision(), 20);
+            assert_eq!(store.snapshot(b"").unwrap().1.len(), 20);
+            assert!(!whole.exists() && !half.exists());
+        }
+    }
+}
+
 /// Changes the database behind the store's back.
 fn meddle(dir: &Path, change: impl FnOnce(&sled::Db)) {
     let db = sled::open(dir.join("sled")).unwrap();
