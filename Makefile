@@ -1,11 +1,19 @@
 # The commands of the README. Each says what it does; all can be run again.
 #
+#   make setup           install what is missing (Debian 12); the others do it first
+#   make build           penstockd, penstock and penstock-worker, into target/release
 #   make demo            two tenants, two hosts, real packets (needs root);
 #                        LCORES=2: with so many forwarding threads in each worker,
-#                        UNDERLAY=6: over IPv6
+#                        UNDERLAY=6: over IPv6,
+#                        KEEP=1: it stays, to be looked at
+#   make demo-stop       remove a demo that stayed (needs root)
+#   make lint            formatting, clippy, licences
 #   make test            everything that CI checks
 #   make test-long       the same, longer and with more cases
-#   make bench-NAME      measurements; JSON=1 prints JSON lines only
+#   make bench-smoke     packets per second of one forwarding thread
+#   make bench-revocation
+#                        time until what a change of policy takes back has ended;
+#                        JSON=1, for both: JSON lines only
 #   make p4              recompile the P4 program (needs p4c)
 
 SHELL := /bin/bash

@@ -41,3 +41,35 @@ fn links_lead_somewhere() {
     assert!(links > 20, "only {links} links in {} pages", found.len());
     assert!(dead.is_empty(), "{dead:#?}");
 }
+
+#[test]
+fn make_help_names_every_target_and_bench() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("readable");
+    let (makefile, bench) = (read("Makefile"), read("tools/bench"));
+    let help: Vec<&str> = makefile
+        .lines()
+        .filter_map(|line| line.strip_prefix("#   "))
+        .collect();
+    let targets = makefile
+        .lines()
+        .find_map(|line| line.strip_prefix(".PHONY: help "));
+    let targets = targets.expect("the targets").split_whitespace();
+    let benches = bench.lines().filter(|line| line.contains(") package="));
+    let benches = benches.filter_map(|line| line.split_once(')'));
+    let benches = benches.map(|(name, _)| format!("bench-{}", name.trim()));
+    let wanted: Vec<String> = targets.map(str::to_owned).chain(benches).collect();
+    assert!(wanted.len() > 8, "{wanted:?}");
+    for target in wanted {
+        let line = format!("make {target}");
+        let told = help
+            .iter()
+            .any(|it| *it == line || it.starts_with(&format!("{line} ")));
+        assert!(told, "`make help` says nothing of {target}");
+    }
+    for variable in ["LCORES", "UNDERLAY", "KEEP", "JSON"] {
+        let used = format!("$({variable})");
+        assert!(makefile.contains(&used), "{variable} is of no use");
+        let told = help.iter().any(|it| it.contains(&format!("{variable}=")));
+        assert!(told, "`make help` says nothing of {variable}");
+    }
+}
