@@ -212,8 +212,8 @@ fn ring_room(lcores: u16, buffers: u32) -> usize {
 }
 
 /// Totals of the configuration are shared out. A port's connections are spread over the
-/// lcores by their hash, and so are its limits; but what it asks its gateway is answered by the
-/// one that polls it.
+/// lcores by their hash, and so are its limits; but its questions (ARP, ND, DHCP) are answered by the
+/// one that polls it, which therefore has their whole limit.
 fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
     let lcores = u32::from(shard.count);
     let connections = config.max_connections.div_ceil(lcores);
