@@ -5,6 +5,7 @@
 mod arp;
 mod icmp;
 mod nd;
+mod reset;
 mod vxlan;
 
 use crate::checksum;
@@ -14,6 +15,7 @@ use crate::{DropReason, Mac};
 pub use arp::{arp_reply, arp_request};
 pub use icmp::{IcmpErrorKind, icmp_error};
 pub use nd::{NaFlags, neighbour_advertisement, neighbour_solicitation, unsolicited_advertisement};
+pub use reset::tcp_reset;
 pub use vxlan::{Encap, Template, VXLAN_V4_OVERHEAD, VXLAN_V6_OVERHEAD};
 
 /// Why a packet was not written.

@@ -9,6 +9,7 @@ mod headers;
 mod outer;
 mod parse;
 mod properties;
+mod reset;
 mod table;
 mod tcp;
 mod tcp_parts;
