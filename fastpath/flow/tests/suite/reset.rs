@@ -8,8 +8,13 @@ use penstock_flow::packet::{L4, parse, tcp_flags, verify_l4_checksum};
 const GATEWAY: Mac = Mac([2, 0, 0x5e, 0, 0, 1]);
 const SEQ: u32 = u32::MAX - 1;
 
-/// A segment from port 4000 to port 80: (SYN, FIN, RST, ACK number), payload.
-fn segment(v6: bool, flags: (bool, bool, bool, Option<u32>), payload: &[u8]) -> Vec<u8> {
+/// SYN, FIN, RST, ACK's number.
+type Flags = (bool, bool, bool, Option<u32>);
+/// Sequence number, acknowledgement number, whether it counts.
+type Answer = (u32, u32, bool);
+
+/// A segment from port 4000 to port 80.
+fn segment(v6: bool, flags: Flags, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let builder = if v6 {
         builder.ipv6([0xfd; 16], [0xfc; 16], 9)
@@ -34,7 +39,7 @@ fn segment(v6: bool, flags: (bool, bool, bool, Option<u32>), payload: &[u8]) -> 
 /// without, it acknowledges everything, a SYN or FIN being one byte long.
 #[test]
 fn a_segment_gets_the_reset_of_a_closed_port() {
-    let cases: [((bool, bool, bool, Option<u32>), &[u8], (u32, u32, bool)); 6] = [
+    let cases: [(Flags, &[u8], Answer); 6] = [
         (
             (true, false, false, None),
             b"",
