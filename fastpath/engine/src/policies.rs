@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use penstock_flow::Addr;
-use penstock_rules::model::{Port, PortId};
+use penstock_rules::model::{Port, PortId, Vni};
 use penstock_rules::{Decision, Judgement, Query, Region, RuleId, Ruleset, closing};
 
 /// A ruleset that an engine needs no longer. Dropping it may take long: not on
@@ -22,7 +22,8 @@ pub struct Retired {
     pub rule_hits: Vec<u64>,
 }
 
-/// Regions that a change is fenced by at most. Each is some entries of a fence
+/// Regions that a change is fenced by at most, for what it closes, and as many
+/// again for addresses that ports have lost. Each is some entries of a fence
 /// table, and a slow NIC takes its time for every one.
 const REGIONS: usize = 16;
 
@@ -41,7 +42,11 @@ impl PolicyChange {
     #[must_use]
     pub fn new(before: Option<&Ruleset>, ruleset: Arc<Ruleset>) -> Self {
         let closing = match before {
-            Some(before) => closing(before, &ruleset, REGIONS),
+            Some(before) => {
+                let mut regions = closing(before, &ruleset, REGIONS);
+                regions.append(&mut without_addresses(before, &ruleset));
+                regions
+            }
             // What was allowed by nothing has no connections.
             None => Vec::new(),
         };
@@ -60,6 +65,37 @@ impl PolicyChange {
     pub fn ruleset(&self) -> &Arc<Ruleset> {
         &self.next.ruleset
     }
+}
+
+/// All traffic of the ports that have lost an address and stay in their VPC:
+/// verdicts may be what they were, but the address is not theirs any more. Where
+/// these are many, of their whole VPCs, or everything.
+fn without_addresses(before: &Ruleset, after: &Ruleset) -> Vec<Region> {
+    let mut regions = Vec::new();
+    for (id, port) in &before.policy().ports {
+        let Some(now) = after.port(*id).filter(|now| now.vni == port.vni) else {
+            // Closed, as a whole.
+            continue;
+        };
+        if port.ips.iter().any(|ip| !now.ips.contains(ip)) {
+            regions.push(Region {
+                vni: Some(port.vni),
+                port: Some(*id),
+                ..Region::EVERYTHING
+            });
+        }
+    }
+    if regions.len() > REGIONS {
+        for region in &mut regions {
+            region.port = None;
+        }
+        regions.sort_unstable();
+        regions.dedup();
+    }
+    if regions.len() > REGIONS {
+        regions = vec![Region::EVERYTHING];
+    }
+    regions
 }
 
 /// Older rulesets kept at most; an even older one is let go, and what it had
@@ -124,6 +160,11 @@ impl Policies {
 
     pub(crate) fn port(&self, id: PortId) -> Option<&Port> {
         self.rules()?.port(id)
+    }
+
+    /// A port, as long as it is in this VPC.
+    pub(crate) fn port_in(&self, id: PortId, vni: Vni) -> Option<&Port> {
+        self.port(id).filter(|port| port.vni == vni)
     }
 
     pub(crate) fn hits(&self) -> &[u64] {

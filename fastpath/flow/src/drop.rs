@@ -64,9 +64,10 @@ drop_reasons! {
     SpoofedNeighbour = "spoofed_neighbour",
     /// ARP or ND for an address that nobody has.
     UnknownNeighbour = "unknown_neighbour",
-    /// The port has no policy yet: closed.
+    /// The port has no policy yet, or not in this VPC: closed.
     PortNotReady = "port_not_ready",
-    /// The destination is mapped nowhere in this VPC.
+    /// The destination is mapped nowhere in this VPC, or to a port whose address it
+    /// is not.
     NoRoute = "no_route",
     /// Broadcast or multicast, which the overlay does not flood.
     Multicast = "multicast",

@@ -55,7 +55,12 @@ impl Engine {
         let (key, orientation) = Key::new(end.port, &ip.tuple);
         let mut replaces = None;
         if let Some(handle) = self.connections.find(&key) {
-            self.rejudge(arrival.now, handle)?;
+            match self.rejudge(arrival.now, handle) {
+                // Of a time when the port was another's: this packet's is ready, and
+                // the connection is gone.
+                Ok(()) | Err(DropReason::PortNotReady) => {}
+                Err(reason) => return Err(reason),
+            }
             if let Some(entry) = self.connections.get(handle) {
                 let mut tracker = entry.value.tracker;
                 if entry.value.offloaded() {

@@ -173,7 +173,10 @@ impl Engine {
             return None;
         }
         let (key, _) = penstock_flow::Key::new(entry.value.peer, &opener(entry));
-        self.connections.find(&key)
+        let sibling = self.connections.find(&key)?;
+        // That port may have gone to another VPC, where others have these addresses.
+        let theirs = &self.connections.get(sibling)?.value;
+        (theirs.vni == entry.value.vni).then_some(sibling)
     }
 
     /// Forgets what has been silent for too long.

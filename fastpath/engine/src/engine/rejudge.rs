@@ -63,18 +63,24 @@ impl Engine {
         };
         let generation = self.policies.generation();
         let port = entry.key().port();
-        if self.ports.find(&port).is_none() || self.policies.port(port).is_none() {
-            // Its own only: the port may have moved, and the other end's
-            // connection goes on with it.
+        let c = entry.value;
+        let tuple = opener(entry);
+        let near = if c.ingress { tuple.dst } else { tuple.src };
+        let is_its_own = self.ports.find(&port).is_some()
+            && self
+                .policies
+                .port_in(port, c.vni)
+                .is_some_and(|port| port.ips.contains(&near));
+        if !is_its_own {
+            // This end only: the port, or its address, may have moved, and the
+            // other end's connection goes on with it.
             self.counters.connections.orphaned += 1;
             self.forget(handle);
             return Err(DropReason::PortNotReady);
         }
-        let c = entry.value;
         if c.generation == generation {
             return Ok(());
         }
-        let tuple = opener(entry);
         let end = End {
             port,
             ingress: c.ingress,

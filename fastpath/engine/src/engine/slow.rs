@@ -100,9 +100,7 @@ impl Engine {
         }
         if !arrival.wire {
             let rules = self.policies.rules().ok_or(DropReason::PortNotReady)?;
-            if rules.port(arrival.ingress).is_none() {
-                return Err(DropReason::PortNotReady.into());
-            }
+            self.is_senders(arrival, ip.tuple.src)?;
             if rules.gateway(arrival.vni, dst).is_some() {
                 return Err(Stop::Gateway);
             }
@@ -117,7 +115,7 @@ impl Engine {
             .mapping
             .lookup(arrival.vni, dst)
             .ok_or(DropReason::NoRoute)?;
-        let ends = self.ends(arrival, nexthop)?;
+        let ends = self.ends(arrival, dst, nexthop)?;
         Ok(Way { nexthop, ends })
     }
 
@@ -185,11 +183,24 @@ impl Engine {
         plan.execute(nic, frame, packet, ip, sport)
     }
 
-    /// The packet's local ends: its sender and its receiver. Refused where it
-    /// must not go there, whatever policy says.
+    /// From a port: whether policy has it in this VPC and with this address, too.
+    /// Tables are written after a policy, entry by entry.
+    pub(super) fn is_senders(&self, arrival: &Arrival, src: Addr) -> Result<(), DropReason> {
+        let port = self.policies.port_in(arrival.ingress, arrival.vni);
+        let port = port.ok_or(DropReason::PortNotReady)?;
+        if port.ips.contains(&src) {
+            Ok(())
+        } else {
+            Err(DropReason::Spoofed)
+        }
+    }
+
+    /// The local ends of a packet to `dst`: its sender and its receiver. Refused
+    /// where it must not go there, whatever policy says of its traffic.
     pub(super) fn ends(
         &self,
         arrival: &Arrival,
+        dst: Addr,
         nexthop: u32,
     ) -> Result<[Option<End>; 2], DropReason> {
         let nic = self.nics.get(arrival.nic).ok_or(DropReason::NoRoute)?;
@@ -216,8 +227,10 @@ impl Engine {
                 if port == arrival.ingress || vni != arrival.vni {
                     return Err(DropReason::NoRoute);
                 }
-                if self.policies.port(port).is_none() {
-                    return Err(DropReason::PortNotReady);
+                let receiver = self.policies.port_in(port, vni);
+                let receiver = receiver.ok_or(DropReason::PortNotReady)?;
+                if !receiver.ips.contains(&dst) {
+                    return Err(DropReason::NoRoute);
                 }
                 Some(End {
                     port,

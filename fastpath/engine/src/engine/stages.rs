@@ -253,8 +253,8 @@ impl Engine {
                     // rules say: `ends` knows.
                     Some(nexthop)
                         if self.policies.generation() != 0
-                            && (arrival.wire || self.policies.port(arrival.ingress).is_some())
-                            && self.ends(arrival, nexthop).is_ok() =>
+                            && (arrival.wire || self.is_senders(arrival, tuple.src).is_ok())
+                            && self.ends(arrival, tuple.dst, nexthop).is_ok() =>
                     {
                         Answer::Forward {
                             nexthop,

@@ -5,7 +5,7 @@
 use penstock_engine::nic::{Entry, FlowAction, Op};
 use penstock_flow::tuple::proto;
 use penstock_flow::{Addr, Prefix, Tuple};
-use penstock_rules::model::{Direction, Policy};
+use penstock_rules::model::{Direction, Endpoint, Policy};
 use penstock_rules::{Query, Ruleset};
 use proptest::prelude::*;
 
@@ -83,6 +83,21 @@ pub(super) fn set(policy: &mut Policy, bits: u8) {
         let member = port.vni == BLUE && (id % 2 == 0 || bit(6));
         port.groups = if member { vec![7] } else { vec![] };
     }
+    // a's IPv4 address is taken from it.
+    let is_a = |(key, e): (&(u32, Addr), &Endpoint)| (e.port == 1).then_some(key.1);
+    let all = policy.endpoints.iter().filter_map(is_a);
+    let ips: Vec<_> = all.filter(|ip| !(bit(7) && ip.is_v4())).collect();
+    if let Some(a) = policy.ports.get_mut(&1) {
+        a.ips = ips;
+    }
+}
+
+/// Whether an end of a packet has the address in it.
+pub(super) fn has_address(rules: &Ruleset, port: u32, ingress: bool, tuple: &Tuple) -> bool {
+    let near = if ingress { tuple.dst } else { tuple.src };
+    rules
+        .port(port)
+        .is_some_and(|port| port.ips.contains(&near))
 }
 
 fn apply(
@@ -177,7 +192,8 @@ fn apply(
     }
 }
 
-/// Whether a port's policy permits the packet or what it would be answering.
+/// Whether a port's policy permits the packet or what it would be answering, from
+/// or to this address.
 pub(super) fn permitted(rules: &Ruleset, port: u32, ingress: bool, tuple: &Tuple) -> bool {
     let ask = |ingress: bool, t: &Tuple| {
         let (direction, peer) = if ingress {
@@ -205,7 +221,8 @@ pub(super) fn permitted(rules: &Ruleset, port: u32, ingress: bool, tuple: &Tuple
         }),
         reply => reply,
     };
-    (tuple.dport != 0 && ask(ingress, tuple)) || opener.is_some_and(|o| ask(!ingress, &o))
+    has_address(rules, port, ingress, tuple)
+        && ((tuple.dport != 0 && ask(ingress, tuple)) || opener.is_some_and(|o| ask(!ingress, &o)))
 }
 
 fn tuple_of(talk: &Talk, kind: u8, back: bool, src: Addr, dst: Addr) -> Tuple {

@@ -9,7 +9,7 @@ use penstock_rules::model::{Direction, Policy};
 use penstock_rules::{Query, Ruleset};
 use proptest::prelude::*;
 
-use super::changes::{permitted, set};
+use super::changes::{has_address, permitted, set};
 use crate::bed::frames::ACK;
 use crate::bed::talk::Talk;
 use crate::bed::world::{BLUE, DEVICE, GROUP, group, hop_to, rule};
@@ -279,9 +279,9 @@ fn a_next_hop_that_leads_to_a_port_lets_nobody_in_unjudged() {
         bed.write(0, Op::Modify, Entry::Nexthop { id, hop });
         until_fenced(&mut bed);
         for _ in 0..3 {
-            // b has no such connection.
+            // b has no such address.
             let fate = talk.data(&mut bed, false);
-            assert_eq!(fate.reason(), Some(DropReason::InvalidState), "{fate:?}");
+            assert_eq!(fate.reason(), Some(DropReason::NoRoute), "{fate:?}");
             bed.tick();
         }
         bed.settle();
@@ -373,7 +373,9 @@ impl History {
                 sport: tuple.sport,
                 dport: tuple.dport,
             };
-            newest[place.node].judge(&query).allow
+            let rules = &newest[place.node];
+            let ingress = direction == Direction::Ingress;
+            has_address(rules, place.id, ingress, tuple) && rules.judge(&query).allow
         })
     }
 }

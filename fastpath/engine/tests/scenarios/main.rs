@@ -15,6 +15,7 @@ mod fence;
 mod fragments;
 mod fragments_random;
 mod judge;
+mod moves;
 mod mtu;
 mod neighbours;
 mod nics;

@@ -186,7 +186,8 @@ fn a_destination_that_moves_is_followed_at_its_next_packet() {
     bed.write(0, Op::Modify, mapping(b.id));
     assert_eq!(
         talk.data(&mut bed, false).reason(),
-        Some(penstock_flow::DropReason::InvalidState)
+        Some(penstock_flow::DropReason::NoRoute),
+        "not b's address"
     );
     bed.write(0, Op::Modify, mapping(hop_to(1) + BLUE));
     assert_eq!(talk.data(&mut bed, false).at(), "c");
