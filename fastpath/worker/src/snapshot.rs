@@ -2,10 +2,14 @@
 //! tables, the highest election ids seen, and, over a stop in good order, connections.
 //!
 //! Each is one file in the data directory: magic, format version, length and CRC
-//! before a prost-encoded message. A file is replaced whole (write aside, fsync,
+//! before a prost-encoded message; or many of these, one after the other ([`parts`]).
+//! A file is replaced whole (write aside, fsync,
 //! rename, fsync of the directory), so a power cut leaves the old or the new one.
-//! What cannot be read is moved aside and treated as absent: the worker then
-//! starts closed.
+//! What is damaged is moved aside and treated as absent: the worker then
+//! starts closed. What the system does not let us read, move or remove ends the start.
+
+mod format;
+pub mod parts;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,12 +17,14 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-const MAGIC: &[u8; 8] = b"PENSTOCK";
-/// Of the layout and of the messages in it.
-const VERSION: u32 = 1;
-const HEADER: usize = 8 + 4 + 8 + 4;
-/// Bytes of a file; a larger one is not read, nor written.
+pub use format::{decode, encode};
+
+/// Bytes of a file with one message; a larger one is not read, nor written.
 const MOST: u64 = 1 << 30;
+
+/// What the worker is without policy or a NIC's tables.
+const CLOSED: &str =
+    "starting without it, so its ports carry nothing until a controller sends it anew";
 
 /// A data directory, held by this process alone.
 #[derive(Debug)]
@@ -48,12 +54,14 @@ pub enum SnapshotError {
         path: PathBuf,
     },
     /// There is too much of it.
-    #[error("{path} would have {bytes} bytes; at most {MOST} are kept")]
+    #[error("{path}: a message has {bytes} bytes, at most {most} are kept")]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// What it would have.
+        /// What the message has.
         bytes: u64,
+        /// What it may have.
+        most: u64,
     },
     /// The file is not what was written.
     #[error("{path} is damaged ({what})")]
@@ -65,20 +73,25 @@ pub enum SnapshotError {
     },
 }
 
+impl SnapshotError {
+    /// Of the system's words.
+    fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            operation,
+            path,
+            source,
+        }
+    }
+}
+
 impl Store {
     /// Makes the directory where needed and takes it.
     ///
     /// # Errors
     /// It cannot be made or written, or another worker has it.
     pub fn open(dir: &Path) -> Result<Self, SnapshotError> {
-        let error = |operation, path: &Path| {
-            let path = path.to_owned();
-            move |source| SnapshotError::Io {
-                operation,
-                path,
-                source,
-            }
-        };
+        let error = SnapshotError::io;
         fs::create_dir_all(dir).map_err(error("creating", dir))?;
         let path = dir.join("lock");
         let lock = File::options()
@@ -105,72 +118,31 @@ impl Store {
     /// The old content stays.
     pub fn save(&self, name: &str, message: &impl Message) -> Result<(), SnapshotError> {
         let path = self.path(name);
-        let aside = self.dir.join(format!("{name}.new"));
-        let error = |operation| {
-            let path = path.clone();
-            move |source| SnapshotError::Io {
-                operation,
-                path,
-                source,
-            }
-        };
+        let aside = self.file(name, "new");
+        let error = |operation| SnapshotError::io(operation, &path);
         let bytes = encode(message);
         if bytes.len() as u64 > MOST {
-            let bytes = bytes.len() as u64;
-            return Err(SnapshotError::TooLarge { path, bytes });
+            let (bytes, most) = (bytes.len() as u64, MOST);
+            return Err(SnapshotError::TooLarge { path, bytes, most });
         }
         let mut file = File::create(&aside).map_err(error("creating"))?;
         file.write_all(&bytes).map_err(error("writing"))?;
         file.sync_all().map_err(error("syncing"))?;
         fs::rename(&aside, &path).map_err(error("replacing"))?;
-        self.sync(path)
+        self.sync(&path)
     }
 
     /// Makes the directory's entries, of which one is new or gone, durable.
-    fn sync(&self, path: PathBuf) -> Result<(), SnapshotError> {
-        File::open(&self.dir)
-            .and_then(|dir| dir.sync_all())
-            .map_err(|source| SnapshotError::Io {
-                operation: "syncing the directory of",
-                path,
-                source,
-            })
+    fn sync(&self, path: &Path) -> Result<(), SnapshotError> {
+        sync(&self.dir, path)
     }
 
-    /// What is kept as `name`, for the last time: it is gone when this returns; a damaged
-    /// file is moved aside.
-    ///
-    /// # Errors
-    /// The file is unreadable, or damaged, or cannot be removed.
-    pub fn take<M: Message + Default>(&self, name: &str) -> Result<Option<M>, SnapshotError> {
-        match self.load(name) {
-            Ok(None) => Ok(None),
-            Ok(content) => {
-                self.discard(name)?;
-                Ok(content)
-            }
-            Err(SnapshotError::Damaged { path, what }) => {
-                self.quarantine(name, &what)?;
-                Err(SnapshotError::Damaged { path, what })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Removes what is kept as `name`, if anything is.
-    ///
-    /// # Errors
-    /// It cannot be removed.
-    pub fn discard(&self, name: &str) -> Result<(), SnapshotError> {
-        let path = self.path(name);
-        match fs::remove_file(&path) {
+    /// Removes a file, if it is there.
+    fn remove(&self, path: &Path) -> Result<(), SnapshotError> {
+        match fs::remove_file(path) {
             Ok(()) => self.sync(path),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(SnapshotError::Io {
-                operation: "removing",
-                path,
-                source,
-            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(SnapshotError::io("removing", path)(error)),
         }
     }
 
@@ -182,14 +154,8 @@ impl Store {
         let path = self.path(name);
         let bytes = match read(&path) {
             Ok(bytes) => bytes,
-            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => {
-                return Err(SnapshotError::Io {
-                    operation: "reading",
-                    path,
-                    source,
-                });
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(SnapshotError::io("reading", &path)(error)),
         };
         if bytes.len() as u64 > MOST {
             let what = format!("it has over {MOST} bytes");
@@ -200,8 +166,8 @@ impl Store {
             .map_err(|what| SnapshotError::Damaged { path, what })
     }
 
-    /// Like [`load`](Self::load), for content that the worker can start without: a
-    /// damaged file is logged and moved aside.
+    /// Like [`load`](Self::load), for policy and tables: the worker can start without them,
+    /// closed. A damaged file is moved aside.
     ///
     /// # Errors
     /// The file is unreadable, or cannot be moved.
@@ -209,39 +175,60 @@ impl Store {
         &self,
         name: &str,
     ) -> Result<Option<M>, SnapshotError> {
+        self.load_or_without(name, CLOSED)
+    }
+
+    /// The same for other content; what it means to be `without` it is logged.
+    ///
+    /// # Errors
+    /// The file is unreadable, or cannot be moved.
+    pub fn load_or_without<M: Message + Default>(
+        &self,
+        name: &str,
+        without: &str,
+    ) -> Result<Option<M>, SnapshotError> {
         match self.load(name) {
             Err(SnapshotError::Damaged { path, what }) => {
-                self.quarantine(name, &what)?;
-                tracing::debug!(path = %path.display(), "moved aside");
+                quarantined(&path, &self.file(name, "damaged"), &what, without)?;
                 Ok(None)
             }
             other => other,
         }
     }
 
-    /// Moves a file aside whose content cannot be used, and says so in the log.
+    /// Moves a file of policy or tables aside whose content cannot be used, and says so in
+    /// the log.
     ///
     /// # Errors
     /// It cannot be moved.
     pub fn quarantine(&self, name: &str, why: &str) -> Result<(), SnapshotError> {
-        let path = self.path(name);
-        let aside = self.dir.join(format!("{name}.damaged"));
-        tracing::error!(
-            path = %path.display(),
-            kept_as = %aside.display(),
-            why,
-            "snapshot cannot be used: starting without it, so its ports carry nothing until a controller sends it anew"
-        );
-        fs::rename(&path, &aside).map_err(|source| SnapshotError::Io {
-            operation: "moving aside",
-            path,
-            source,
-        })
+        let (path, aside) = (self.path(name), self.file(name, "damaged"));
+        quarantined(&path, &aside, why, CLOSED)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.snapshot"))
+        self.file(name, "snapshot")
     }
+
+    fn file(&self, name: &str, kind: &str) -> PathBuf {
+        self.dir.join(format!("{name}.{kind}"))
+    }
+}
+
+/// Makes a directory's entries, of which `path` is new or gone, durable.
+fn sync(dir: &Path, path: &Path) -> Result<(), SnapshotError> {
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.map_err(SnapshotError::io("syncing the directory of", path))
+}
+
+fn quarantined(path: &Path, aside: &Path, why: &str, without: &str) -> Result<(), SnapshotError> {
+    tracing::error!(
+        path = %path.display(),
+        kept_as = %aside.display(),
+        why,
+        "snapshot cannot be used: {without}"
+    );
+    fs::rename(path, aside).map_err(SnapshotError::io("moving aside", path))
 }
 
 /// The file's bytes, up to one more than it may have.
@@ -249,46 +236,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// All bytes of a file with this message.
-#[must_use]
-pub fn encode(message: &impl Message) -> Vec<u8> {
-    let body = message.encode_to_vec();
-    let mut bytes = Vec::with_capacity(HEADER + body.len());
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
-    bytes.extend_from_slice(&body);
-    bytes
-}
-
-/// A file's message, from all its bytes.
-///
-/// # Errors
-/// What is wrong with them.
-pub fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, String> {
-    let (magic, rest) = bytes.split_first_chunk::<8>().ok_or("cut short")?;
-    let (version, rest) = rest.split_first_chunk::<4>().ok_or("cut short")?;
-    let (len, rest) = rest.split_first_chunk::<8>().ok_or("cut short")?;
-    let (crc, body) = rest.split_first_chunk::<4>().ok_or("cut short")?;
-    if magic != MAGIC {
-        return Err("not a snapshot".to_owned());
-    }
-    let version = u32::from_le_bytes(*version);
-    if version != VERSION {
-        return Err(format!(
-            "format version {version}, this worker reads {VERSION}"
-        ));
-    }
-    if u64::from_le_bytes(*len) != body.len() as u64 {
-        return Err("its length is wrong".to_owned());
-    }
-    if u32::from_le_bytes(*crc) != crc32fast::hash(body) {
-        return Err("its checksum is wrong".to_owned());
-    }
-    M::decode(body).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Connections that wait for the worker's next life.
 //!
-//! The file is read once: it is gone before anything is made of it, so that no state is
-//! ever gone on from twice. It tells when it was written, by the machine's uptime where it
+//! The file has as many parts as it takes ([`crate::snapshot::parts`]), and is read once: its
+//! name is gone before anything is made of it, so that no state is
+//! ever gone on from twice. Each part tells when it was written, by the machine's uptime where it
 //! is still the same boot and by the wall clock else, so that silence counts on.
 
 use std::io;
@@ -15,13 +16,13 @@ use super::{Malformed, decode};
 /// As what the data directory keeps it.
 pub const NAME: &str = "flows";
 
-/// The file's content.
+/// Some of the connections.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct FlowsFile {
-    /// When it was written.
+pub struct FlowsPart {
+    /// When they were as they are here: the same in all of a file's parts.
     #[prost(message, optional, tag = "1")]
     pub written: Option<Moment>,
-    /// Every connection.
+    /// In no order.
     #[prost(message, repeated, tag = "2")]
     pub flows: Vec<v1::FlowState>,
 }
@@ -71,7 +72,7 @@ impl Moment {
     }
 }
 
-/// Why nothing of a file can be gone on from.
+/// Why nothing of a part can be gone on from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// It does not say when it was written.
@@ -85,8 +86,8 @@ pub enum Unusable {
     Stale(Duration),
 }
 
-impl FlowsFile {
-    /// The file's connections as they are `now`, those apart that make no sense.
+impl FlowsPart {
+    /// The part's connections as they are `now`, those apart that make no sense.
     ///
     /// # Errors
     /// Nothing of it can be used; `longest` is how long any connection may be silent.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use prost::Message as _;
 
-use super::file::{FlowsFile, Moment, Unusable};
+use super::file::{FlowsPart, Moment, Unusable};
 use super::*;
 use crate::snapshot;
 
@@ -107,7 +107,7 @@ proptest! {
         if let Ok(message) = v1::FlowState::decode(&*bytes) {
             let _ = decode(message);
         }
-        let _ = snapshot::decode::<FlowsFile>(&bytes);
+        let _ = snapshot::decode::<FlowsPart>(&bytes);
     }
 }
 
@@ -157,7 +157,7 @@ fn a_file_is_used_while_it_is_fresh() {
         key: None,
         ..good.clone()
     };
-    let file = |written| FlowsFile {
+    let file = |written| FlowsPart {
         written,
         flows: vec![good.clone(), bad.clone()],
     };

@@ -6,7 +6,8 @@ use penstock_rules::model::PortId;
 
 use super::Core;
 
-/// Places of the table in a slice, and connections: some hundred microseconds.
+/// Places of the table that an export looks at in one go, and connections that an import
+/// is given: some hundred microseconds.
 pub const SLOTS: u32 = 1024;
 
 /// What became of connections that were to be taken up.
@@ -56,8 +57,8 @@ impl Core {
         (states, next)
     }
 
-    /// Takes those connections up that are of this lcore's shard; a slice is [`SLOTS`] of
-    /// them.
+    /// Takes those connections up that are of this lcore's shard. The others are neither
+    /// taken up nor refused: every lcore is given the same ones, at most [`SLOTS`] at once.
     pub fn import(&mut self, states: &[FlowState]) -> Imported {
         let now = self.clock.now();
         let mut result = Imported::default();

@@ -1,5 +1,6 @@
 //! The worker's files, whatever is in them: it starts with all that a file says or with
-//! nothing of it, and again the same; only unreadable election ids stop it.
+//! nothing of it, and again the same; the file of connections is used once; only unreadable
+//! election ids stop it.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use penstock_worker::agent::p4rt::files::{DeviceFile, ElectionFile, Seen};
 use penstock_worker::agent::p4rt::pipeline::Loaded;
 use penstock_worker::agent::p4rt::read::Query;
 use penstock_worker::agent::slowpath::node::{Number, PortsFile};
-use penstock_worker::flows::file::{FlowsFile, Moment};
+use penstock_worker::flows::file::{FlowsPart, Moment};
 use penstock_worker::policy::decode;
 use penstock_worker::ports::memory;
-use penstock_worker::snapshot::{SnapshotError, Store, encode};
+use penstock_worker::snapshot::{SnapshotError, Store, encode, parts};
 use prost::Message;
 
 use crate::entries;
@@ -49,28 +50,40 @@ fn write(host: &Host, c: &mut Choices<'_>) {
         3 => ("ports", message(c, |c, _| ports(c))),
         4 | 5 => ("device-1", message(c, |c, _| device(c))),
         6 => ("election-2", message(c, |c, _| elections(c))),
-        _ => ("flows", message(c, |c, _| connections(c))),
+        _ => ("flows", file(c, some_parts, connections)),
     };
     let path = host.dir.path().join(format!("{name}.snapshot"));
     fs::write(path, content).expect("writes");
 }
 
-/// The message as a file; damaged inside or outside, or other bytes, if so chosen.
+/// The message as a file.
 fn message<M: Message + Default>(
     c: &mut Choices<'_>,
     make: impl Fn(&mut Choices<'_>, u64) -> M,
 ) -> Vec<u8> {
+    let some = |bytes: &[u8]| M::decode(bytes).map_or(Vec::new(), |message| encode(&message));
+    file(c, some, |c| encode(&make(c, 0)))
+}
+
+/// A file; damaged inside or outside, or other bytes, if so chosen.
+fn file(
+    c: &mut Choices<'_>,
+    some: impl Fn(&[u8]) -> Vec<u8>,
+    make: impl Fn(&mut Choices<'_>) -> Vec<u8>,
+) -> Vec<u8> {
     match c.byte() % 8 {
         0 => c.some().to_vec(),
-        1 => M::decode(c.some()).map_or(Vec::new(), |message| encode(&message)),
+        1 => some(c.some()),
         2 => {
-            let mut bytes = encode(&make(c, 0));
-            let at = (usize::from(c.byte()) | usize::from(c.byte()) << 8) % bytes.len();
-            bytes[at] ^= c.byte();
-            bytes.truncate(bytes.len() - usize::from(c.byte() % 4));
+            let mut bytes = make(c);
+            let at = (usize::from(c.byte()) | usize::from(c.byte()) << 8) % bytes.len().max(1);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= c.byte();
+            }
+            bytes.truncate(bytes.len().saturating_sub(usize::from(c.byte() % 4)));
             bytes
         }
-        _ => encode(&make(c, 0)),
+        _ => make(c),
     }
 }
 
@@ -116,8 +129,26 @@ fn elections(c: &mut Choices<'_>) -> ElectionFile {
     }
 }
 
-fn connections(c: &mut Choices<'_>) -> FlowsFile {
-    FlowsFile {
+/// Up to three parts, then what a file ends with or not.
+fn connections(c: &mut Choices<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..c.byte() % 4 {
+        bytes.extend(encode(&part(c)));
+    }
+    if !c.rarely(8) {
+        bytes.extend(parts::end());
+    }
+    bytes
+}
+
+fn some_parts(bytes: &[u8]) -> Vec<u8> {
+    FlowsPart::decode(bytes).map_or(Vec::new(), |part| {
+        [&encode(&part)[..], &parts::end()].concat()
+    })
+}
+
+fn part(c: &mut Choices<'_>) -> FlowsPart {
+    FlowsPart {
         written: match c.byte() % 4 {
             0..2 => Moment::now().ok(),
             2 => Some(Moment {
@@ -155,6 +186,9 @@ fn resume(host: &mut Host) -> Found {
     let file: Option<v1::PolicyUpdate> = readable(&host.store, "policy");
     let interfaces = Arc::new(memory::Host::new(["va", "vb", "vc"]));
     let node = slowpath::resume(host, interfaces);
+    for name in ["flows.snapshot", "flows.taken"] {
+        assert!(!host.dir.path().join(name).exists(), "{name} is used again");
+    }
     let policy = node
         .ruleset()
         .map(|ruleset| Ruleset::policy(&ruleset).clone());

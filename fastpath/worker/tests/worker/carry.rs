@@ -108,70 +108,157 @@ async fn connections_go_from_worker_to_worker() {
     assert_eq!(to.flows(1).await.len(), 400);
 }
 
-#[tokio::test]
-async fn what_a_stop_writes_down_is_used_once() {
+/// More than a slice of the table has, and than a part of the file.
+const MANY: u32 = 3000;
+
+/// A worker with so many connections, and what is on disk of them while it stands still.
+async fn kept() -> (Bed, Vec<u8>) {
     let bed = Bed::start().await;
     let mut controller = programmed(&bed).await;
-    let flows: Vec<_> = (0..400).map(|i| udp(1000 + i)).collect();
-    assert_eq!(import(&mut controller, flows).await, (400, vec![]));
+    let flows: Vec<_> = (0..MANY).map(|i| udp(1000 + i)).collect();
+    assert_eq!(import(&mut controller, flows).await, (MANY.into(), vec![]));
     drop(controller);
-    let file = bed.dir.path().join("flows.snapshot");
+    let file = bed.dir.path().join(FILE);
     assert!(!file.exists(), "not while it runs");
     let mut copy = Vec::new();
     let bed = bed.restart_with(|_| copy = std::fs::read(&file).expect("is kept"));
     let bed = bed.await.expect("starts");
-    assert!(!file.exists(), "not while it runs");
+    let left = std::fs::read_dir(bed.dir.path()).expect("lists");
+    let left = left.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok());
+    let left: Vec<_> = left.filter(|name| name.starts_with("flows")).collect();
+    assert_eq!(left, [""; 0], "not while it runs");
+    (bed, copy)
+}
+
+const FILE: &str = "flows.snapshot";
+
+#[tokio::test]
+async fn what_a_stop_writes_down_is_used_once() {
+    use penstock_worker::flows::file::{FlowsPart, Moment};
+    use penstock_worker::snapshot::Store;
+
+    let (mut bed, copy) = kept().await;
     let mut controller = bed.controller().await;
     let flows = export(&mut controller, 0).await;
-    assert_eq!(flows.len(), 400);
+    assert_eq!(flows.len(), MANY as usize);
     assert!(
         flows
             .iter()
             .all(|f| (f.slow_packets, f.nic_bytes) == (2, 300))
     );
     drop(controller);
+    let begins: Vec<usize> = (0..copy.len() - 8)
+        .filter(|at| copy[*at..].starts_with(b"PENSTOCK"))
+        .collect();
+    assert!(begins.len() > 3, "{begins:?}");
 
-    // Whatever has become of the file, the worker starts; and starts again.
-    type Edit = (&'static str, fn(&Path, &[u8]));
-    let edits: [Edit; 4] = [
-        ("damaged", |file, copy| {
-            let mut bytes = copy.to_vec();
-            *bytes.last_mut().expect("bytes") ^= 1;
-            std::fs::write(file, bytes).expect("damages");
-        }),
-        ("cut", |file, copy| {
-            std::fs::write(file, &copy[..copy.len() / 2]).expect("cuts")
-        }),
-        ("stale", |file, copy| {
-            use penstock_worker::flows::file::{FlowsFile, Moment};
-            let mut content: FlowsFile = penstock_worker::snapshot::decode(copy).expect("good");
-            content.written = Some(Moment::default());
-            let bytes = penstock_worker::snapshot::encode(&content);
-            std::fs::write(file, bytes).expect("edits");
-        }),
-        ("gone", |file, _| {
-            std::fs::remove_file(file).expect("removes")
-        }),
+    // Whatever has become of the file, the worker starts, with what is good; and starts again.
+    type Edit = Box<dyn Fn(&Path, &[u8])>;
+    let write = |bytes: Vec<u8>| -> Edit {
+        Box::new(move |dir, _| std::fs::write(dir.join(FILE), &bytes).expect("writes"))
+    };
+    let flipped = |at: usize| {
+        let mut bytes = copy.clone();
+        bytes[at] ^= 1;
+        write(bytes)
+    };
+    let (none, some, all) = (0..1, 1..MANY as usize, MANY as usize..MANY as usize + 1);
+    let edits: [(&str, Edit, std::ops::Range<usize>, bool); 8] = [
+        ("whole", write(copy.clone()), all.clone(), false),
+        ("first part damaged", flipped(100), none.clone(), true),
+        (
+            "second part damaged",
+            flipped(begins[1] + 100),
+            some.clone(),
+            true,
+        ),
+        (
+            "cut",
+            write(copy[..begins[1] + 30].to_vec()),
+            some.clone(),
+            true,
+        ),
+        (
+            "cut between parts",
+            write(copy[..begins[2]].to_vec()),
+            some,
+            true,
+        ),
+        ("longer", write([&copy[..], b"x"].concat()), all, true),
+        (
+            "stale",
+            Box::new(|dir, _| {
+                let store = Store::open(dir).expect("stopped");
+                let mut file = store.write_parts("flows").expect("begins");
+                let written = Some(Moment::default());
+                let flows = vec![udp(1000)];
+                file.put(&FlowsPart { written, flows }).expect("writes");
+                file.finish().expect("finishes");
+            }),
+            none.clone(),
+            false,
+        ),
+        (
+            "gone",
+            Box::new(|dir, _| std::fs::remove_file(dir.join(FILE)).expect("removes")),
+            none,
+            false,
+        ),
     ];
-    let mut bed = bed;
-    for (what, edit) in edits {
-        let path = file.clone();
-        let copy = copy.clone();
-        bed = bed
-            .restart_with(move |_| edit(&path, &copy))
-            .await
-            .expect(what);
-        assert!(!file.exists(), "{what}");
+    for (what, edit, expected, aside) in edits {
+        let restarted = bed.restart_with(|dir| edit(dir, &copy)).await;
+        bed = restarted.expect(what);
+        assert!(!bed.dir.path().join(FILE).exists(), "{what}");
         let flows = export(&mut bed.controller().await, 0).await;
-        assert_eq!(flows.len(), 0, "{what}");
+        assert!(expected.contains(&flows.len()), "{what}: {}", flows.len());
         let damaged = bed.dir.path().join("flows.damaged");
-        assert_eq!(
-            damaged.exists(),
-            ["damaged", "cut"].contains(&what),
-            "{what}"
-        );
+        assert_eq!(damaged.exists(), aside, "{what}");
         drop(std::fs::remove_file(damaged));
     }
+}
+
+/// A file that stays where it is would be found by a later start, which does not know that
+/// another life has been in between.
+#[tokio::test]
+async fn what_cannot_be_read_or_moved_ends_the_start() {
+    let (bed, copy) = kept().await;
+    let (dir, host) = (bed.dir.clone(), bed.host.clone());
+    let [file, taken] = [FILE, "flows.taken"].map(|name| dir.path().join(name));
+    let again = || Bed::try_on(dir.clone(), host.clone(), "");
+    let refusal = |result: Result<Bed, String>| match result {
+        Ok(_) => panic!("it starts"),
+        Err(error) => error,
+    };
+
+    let error = refusal(
+        bed.restart_with(|_| std::fs::create_dir(&taken).expect("makes"))
+            .await,
+    );
+    assert!(error.contains("renaming"), "{error}");
+    assert!(error.contains(FILE), "{error}");
+    assert!(refusal(again().await).contains("renaming"));
+    assert_eq!(
+        std::fs::read(&file).expect("is there still").len(),
+        copy.len()
+    );
+    std::fs::remove_dir(&taken).expect("removes");
+    let bed = again().await.expect("starts");
+    let flows = export(&mut bed.controller().await, 0).await;
+    assert_eq!(flows.len(), MANY as usize, "nothing is lost by it");
+
+    let looped = |_: &Path| {
+        std::fs::remove_file(&file).expect("removes");
+        std::os::unix::fs::symlink(&file, &file).expect("links");
+    };
+    let error = refusal(bed.restart_with(looped).await);
+    assert!(error.contains("opening"), "{error}");
+
+    std::fs::remove_file(&file).expect("removes");
+    std::fs::create_dir(&file).expect("makes");
+    let error = refusal(again().await);
+    assert!(error.contains("reading"), "{error}");
+    let error = refusal(again().await);
+    assert!(error.contains("removing"), "{error}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Bed {
         Self::try_on(dir, host, more).await.expect("starts")
     }
 
-    async fn try_on(
+    pub(crate) async fn try_on(
         dir: Arc<tempfile::TempDir>,
         host: Arc<Host>,
         more: &str,
@@ -76,7 +76,7 @@ impl Bed {
 
 fn config(dir: &std::path::Path, more: &str) -> Config {
     let text = format!(
-        "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 1024\n\
+        "node = \"host-1\"\nlisten = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\ndata_dir = {dir:?}\nmax_connections = 8192\n\
          flow_capacity = 1024\nlcores = {}\n\
          [attachments]\nallow = [\"v*\"]\n\
          [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"192.0.2.1/24\"\n\

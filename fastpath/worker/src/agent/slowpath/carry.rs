@@ -12,7 +12,8 @@ use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use crate::flows::file::{self, FlowsFile, Moment};
+use super::node::ResumeError;
+use crate::flows::file::{self, FlowsPart, Moment};
 use crate::flows::{self, Malformed};
 use crate::lcore::{Core, Imported, Lcores, SLOTS};
 use crate::mailbox::MailboxError;
@@ -77,10 +78,11 @@ async fn take_up(lcores: &Lcores, states: Vec<FlowState>) -> Result<Imported, Ma
     Ok(total)
 }
 
-/// Takes up what the caller sends.
+/// Takes up what the caller sends, as slices of it are complete.
 ///
 /// # Errors
-/// A polling thread has ended, or the stream breaks: what came before stays.
+/// A polling thread has ended or does not answer in time, or the stream breaks: the slices
+/// before stay taken up, and the caller does not hear which.
 pub(super) async fn import(
     lcores: &Lcores,
     mut stream: Streaming<v1::FlowState>,
@@ -139,54 +141,90 @@ pub(super) enum KeepError {
     Agent(#[from] tokio::task::JoinError),
 }
 
-/// Writes all connections down; the polling threads pause from here on, so that no packet
-/// changes what is written. Returns how many.
-pub(super) async fn keep(lcores: &Lcores, store: &Arc<Store>) -> Result<usize, KeepError> {
+/// Writes all connections down, a slice after the other; the polling threads pause from
+/// here on, so that no packet changes what is written. Returns how many.
+pub(super) async fn keep(lcores: &Lcores, store: &Store) -> Result<usize, KeepError> {
     lcores.each(Core::pause).await?;
-    let written = Some(Moment::now()?);
-    let mut flows = Vec::new();
+    let written = Moment::now()?;
+    let mut file = store.write_parts(file::NAME)?;
+    let mut count = 0;
     for lcore in 0..lcores.count() as usize {
         let mut next = Some(0);
         while let Some(from) = next {
             let states;
             (states, next) = slice(lcores, lcore, from, None).await?;
-            flows.extend(states.iter().map(flows::encode));
+            if states.is_empty() {
+                continue;
+            }
+            count += states.len();
+            let written = Some(written.clone());
+            let putting = tokio::task::spawn_blocking(move || {
+                let flows = states.iter().map(flows::encode).collect();
+                file.put(&FlowsPart { written, flows }).map(|()| file)
+            });
+            file = putting.await??;
         }
     }
-    let count = flows.len();
-    let store = Arc::clone(store);
-    let file = FlowsFile { written, flows };
-    tokio::task::spawn_blocking(move || store.save(file::NAME, &file)).await??;
+    tokio::task::spawn_blocking(move || file.finish()).await??;
     Ok(count)
 }
 
-/// Takes up what the worker's last life has written down. Whether there was something to go
-/// on from: whatever is wrong with it is logged, and then there was not.
+/// Takes up what the worker's last life has written down, a part after the other. Whether
+/// that was all of it; what comes before damage is good, and connections of a file that
+/// cannot be gone on from are lost.
 ///
 /// # Errors
-/// A polling thread has ended.
-pub(super) async fn resume(lcores: &Lcores, store: &Store) -> Result<bool, MailboxError> {
-    let file: FlowsFile = match store.take(file::NAME) {
-        Ok(Some(file)) => file,
-        Ok(None) => return Ok(false),
-        Err(error) => {
-            tracing::error!(%error, "connections are lost");
-            return Ok(false);
-        }
+/// A polling thread has ended; or the system does not let the file be read or removed, and
+/// a later start might find it again.
+pub(super) async fn resume(lcores: &Lcores, store: &Store) -> Result<bool, ResumeError> {
+    let Some(mut parts) = store.take_parts(file::NAME)? else {
+        return Ok(false);
     };
+    let now = Moment::now().map_err(|error| error.to_string());
     let longest = Duration::from_nanos(Timeouts::default().longest());
-    let opened = match Moment::now() {
-        Ok(now) => file.open(&now, longest).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    let flows: Vec<Result<FlowState, Malformed>> = match opened {
-        Ok(flows) => flows,
-        Err(why) => {
-            tracing::warn!(why, "connections of before are not gone on from");
-            return Ok(false);
+    let mut total = Imported::default();
+    let whole = loop {
+        let part: FlowsPart = match parts.next_part() {
+            Ok(Some(part)) => part,
+            Ok(None) => {
+                parts.discard()?;
+                break true;
+            }
+            Err(SnapshotError::Damaged { what, .. }) => {
+                parts.quarantine(&what, "connections from here on are lost")?;
+                break false;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let opened = now.as_ref().map_err(String::clone);
+        let opened =
+            opened.and_then(|now| part.open(now, longest).map_err(|error| error.to_string()));
+        match opened {
+            Ok(flows) => resume_part(lcores, flows, &mut total).await?,
+            Err(why) => {
+                tracing::warn!(why, "connections of before are not gone on from");
+                parts.discard()?;
+                return Ok(false);
+            }
         }
     };
-    let mut total = Imported::default();
+    let lost: Vec<_> = total
+        .refusals()
+        .map(|(why, n)| format!("{} {n}", why.name()))
+        .collect();
+    tracing::info!(
+        connections = total.imported,
+        lost = lost.join(", "),
+        "connections resumed from disk"
+    );
+    Ok(whole)
+}
+
+async fn resume_part(
+    lcores: &Lcores,
+    flows: Vec<Result<FlowState, Malformed>>,
+    total: &mut Imported,
+) -> Result<(), MailboxError> {
     let mut states = Vec::with_capacity(flows.len());
     for flow in flows {
         match flow {
@@ -200,14 +238,16 @@ pub(super) async fn resume(lcores: &Lcores, store: &Store) -> Result<bool, Mailb
     for slice in states.chunks(SLOTS as usize) {
         total.add(&take_up(lcores, slice.to_vec()).await?);
     }
-    let lost: Vec<_> = total
-        .refusals()
-        .map(|(why, n)| format!("{} {n}", why.name()))
-        .collect();
-    tracing::info!(
-        connections = total.imported,
-        lost = lost.join(", "),
-        "connections resumed from disk"
-    );
-    Ok(true)
+    Ok(())
+}
+
+/// Drops what the worker's last life has written down, unread.
+///
+/// # Errors
+/// The system does not let it be removed.
+pub(super) fn forget(store: &Store) -> Result<(), SnapshotError> {
+    match store.take_parts(file::NAME)? {
+        Some(parts) => parts.discard(),
+        None => Ok(()),
+    }
 }

@@ -15,7 +15,6 @@ use tokio::sync::{Mutex, watch};
 use tonic::Status;
 
 use super::carry;
-use crate::flows::file;
 use crate::lcore::Lcores;
 use crate::mailbox::MailboxError;
 use crate::policy::{self, UpdateError};
@@ -78,7 +77,9 @@ impl PortsFile {
     /// # Errors
     /// The data directory fails.
     pub fn load(store: &Store) -> Result<Vec<(String, u32)>, SnapshotError> {
-        let file: Self = store.load_or_start_closed(PORTS)?.unwrap_or_default();
+        let without =
+            "interfaces are numbered anew, and a controller has to write the NICs' tables anew";
+        let file: Self = store.load_or_without(PORTS, without)?.unwrap_or_default();
         let numbers = file.numbers.into_iter();
         Ok(numbers.map(|n| (n.interface, n.device_port)).collect())
     }
@@ -121,7 +122,7 @@ impl Node {
         let kept: Option<v1::PolicyUpdate> = node.store.load_or_start_closed(POLICY)?;
         let Some(kept) = kept else {
             // Without policy there is no port that they could be of.
-            node.store.discard(file::NAME)?;
+            carry::forget(&node.store)?;
             return Ok(node);
         };
         match node.compile(&Policy::default(), kept) {
@@ -148,7 +149,7 @@ impl Node {
             }
             Err(answer) => {
                 node.store.quarantine(POLICY, &answer.message)?;
-                node.store.discard(file::NAME)?;
+                carry::forget(&node.store)?;
             }
         }
         Ok(node)
