@@ -221,7 +221,7 @@ async fn what_a_stop_writes_down_is_used_once() {
 /// another life has been in between.
 #[tokio::test]
 async fn what_cannot_be_read_or_moved_ends_the_start() {
-    let (bed, copy) = kept().await;
+    let (bed, _) = kept().await;
     let (dir, host) = (bed.dir.clone(), bed.host.clone());
     let [file, taken] = [FILE, "flows.taken"].map(|name| dir.path().join(name));
     let again = || Bed::try_on(dir.clone(), host.clone(), "");
@@ -237,10 +237,7 @@ async fn what_cannot_be_read_or_moved_ends_the_start() {
     assert!(error.contains("renaming"), "{error}");
     assert!(error.contains(FILE), "{error}");
     assert!(refusal(again().await).contains("renaming"));
-    assert_eq!(
-        std::fs::read(&file).expect("is there still").len(),
-        copy.len()
-    );
+    assert!(file.is_file(), "it is there still");
     std::fs::remove_dir(&taken).expect("removes");
     let bed = again().await.expect("starts");
     let flows = export(&mut bed.controller().await, 0).await;
