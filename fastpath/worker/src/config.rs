@@ -49,6 +49,9 @@ pub struct Config {
     pub recovery: Duration,
     /// Connections that the slow path tracks, on all lcores together.
     pub max_connections: u32,
+    /// Connections that one port may open, or have opened to it, in a second, on all lcores
+    /// together; 0: no limit.
+    pub opens_per_second: u32,
     /// DPDK's environment.
     pub eal: Eal,
     /// Which host interfaces may become ports.
@@ -204,6 +207,7 @@ impl Config {
             longest_sleep_us,
             recovery_s,
             max_connections,
+            opens_per_second,
             flow_capacity,
             eal,
             attachments,
@@ -241,6 +245,7 @@ impl Config {
         check_range("longest_sleep_us", longest_sleep_us, 0, 10_000)?;
         check_range("recovery_s", recovery_s, 0, 3600)?;
         check_range("max_connections", max_connections, 2, 1 << 26)?;
+        check_range("opens_per_second", opens_per_second, 0, 10_000_000)?;
         check_range("flow_capacity", flow_capacity, 2, 1 << 26)?;
         let eal = check_eal(eal)?;
         let attachments = check_attachments(attachments)?;
@@ -257,6 +262,7 @@ impl Config {
             longest_sleep: Duration::from_micros(longest_sleep_us.into()),
             recovery: Duration::from_secs(recovery_s.into()),
             max_connections,
+            opens_per_second,
             eal,
             attachments,
             nics,

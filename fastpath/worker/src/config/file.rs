@@ -36,6 +36,9 @@ pub struct File {
     /// Tracked connections.
     #[serde(default = "default_connections")]
     pub max_connections: u32,
+    /// Connections that a port may open, or have opened to it, in a second; 0: no limit.
+    #[serde(default)]
+    pub opens_per_second: u32,
     /// Entries of each flow table.
     #[serde(default = "default_connections")]
     pub flow_capacity: u32,

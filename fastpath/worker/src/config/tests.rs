@@ -26,6 +26,7 @@ fn a_good_file_becomes_a_configuration_with_defaults() {
     let config = check(GOOD).expect("good");
     assert_eq!(config.listen.to_string(), "127.0.0.1:9559");
     assert_eq!(config.lcores, 1);
+    assert_eq!(config.opens_per_second, 0);
     assert_eq!(
         config.nics[0].uplink,
         Uplink::Devargs("0000:01:00.0".into())
@@ -75,6 +76,11 @@ fn refusals_name_field_value_and_remedy() {
             "[attachments]",
             "max_connections = 1\n[attachments]",
             "max_connections = 1: choose a number",
+        ),
+        (
+            "[attachments]",
+            "opens_per_second = 10000001\n[attachments]",
+            "opens_per_second = 10000001: choose a number from 0 to 10000000",
         ),
         (
             "[attachments]",

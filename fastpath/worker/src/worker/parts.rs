@@ -224,11 +224,37 @@ fn engine_config(config: &Config, seed: u64, shard: Shard) -> EngineConfig {
         max_connections: connections,
         max_connections_per_port: connections.div_ceil(2),
         reserved_connections: connections / 2,
+        // No limit stays none.
+        opens_per_second: config.opens_per_second.div_ceil(lcores),
         max_device_ports: DEVICE_PORTS,
         drop_records_per_second: default.drop_records_per_second.div_ceil(lcores),
         icmp_errors_per_second: default.icmp_errors_per_second.div_ceil(lcores),
         max_fragmented: default.max_fragmented.div_ceil(lcores),
         max_waiting_fragments: default.max_waiting_fragments.div_ceil(lcores),
         ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::File;
+
+    #[test]
+    fn what_a_port_may_open_is_shared_out_and_no_limit_stays_none() {
+        for (written, lcores, share) in [(0, 4, 0), (10, 1, 10), (10, 4, 3), (1, 4, 1)] {
+            let text = format!(
+                "node = \"n\"\ndata_dir = \"/d\"\nlcores = {lcores}\nopens_per_second = {written}\n\
+                 [[nic]]\ndevice_id = 1\nuplink = {{ interface = \"u0\" }}\nvtep = \"192.0.2.1/24\"\n"
+            );
+            let file: File = toml::from_str(&text).expect("toml");
+            let config = Config::check(file, true, None).expect("good");
+            let shard = Shard {
+                index: 0,
+                count: lcores,
+            };
+            let engine = engine_config(&config, 7, shard);
+            assert_eq!(engine.opens_per_second, share, "{written} on {lcores}");
+        }
     }
 }
