@@ -22,7 +22,7 @@ pub use format::{decode, encode};
 /// Bytes of a file with one message; a larger one is not read, nor written.
 const MOST: u64 = 1 << 30;
 
-/// What the worker is without policy or a NIC's tables.
+/// What the worker is without policy, a NIC's tables or ports' numbers.
 const CLOSED: &str =
     "starting without it, so its ports carry nothing until a controller sends it anew";
 
@@ -166,8 +166,8 @@ impl Store {
             .map_err(|what| SnapshotError::Damaged { path, what })
     }
 
-    /// Like [`load`](Self::load), for policy and tables: the worker can start without them,
-    /// closed. A damaged file is moved aside.
+    /// Like [`load`](Self::load), for what the worker can start without, closed. A damaged
+    /// file is moved aside.
     ///
     /// # Errors
     /// The file is unreadable, or cannot be moved.
@@ -175,29 +175,17 @@ impl Store {
         &self,
         name: &str,
     ) -> Result<Option<M>, SnapshotError> {
-        self.load_or_without(name, CLOSED)
-    }
-
-    /// The same for other content; what it means to be `without` it is logged.
-    ///
-    /// # Errors
-    /// The file is unreadable, or cannot be moved.
-    pub fn load_or_without<M: Message + Default>(
-        &self,
-        name: &str,
-        without: &str,
-    ) -> Result<Option<M>, SnapshotError> {
         match self.load(name) {
-            Err(SnapshotError::Damaged { path, what }) => {
-                quarantined(&path, &self.file(name, "damaged"), &what, without)?;
+            Err(SnapshotError::Damaged { what, .. }) => {
+                self.quarantine(name, &what)?;
                 Ok(None)
             }
             other => other,
         }
     }
 
-    /// Moves a file of policy or tables aside whose content cannot be used, and says so in
-    /// the log.
+    /// Moves a file aside whose content cannot be used, and says so in the log, and that the
+    /// worker starts closed.
     ///
     /// # Errors
     /// It cannot be moved.

@@ -56,7 +56,13 @@ impl Worker {
         // Until all is as it was: a packet that came before its connection would open
         // another, or be dropped. It waits in its device's queue.
         lcores.each(Core::pause).await?;
-        let numbers = Numbers::resume(DEVICE_PORTS, PortsFile::load(&store)?);
+        let kept = PortsFile::load(&store)?;
+        if kept.is_none() {
+            for nic in &config.nics {
+                Device::set_aside(nic.device_id, &store)?;
+            }
+        }
+        let numbers = Numbers::resume(DEVICE_PORTS, kept.unwrap_or_default());
         let mut attachments = Attachments::new(
             Arc::clone(&parts.backend),
             lcores.clone(),

@@ -62,6 +62,7 @@ pub(crate) fn slowpath(bytes: &[u8]) {
 /// The node as its files describe it.
 pub(crate) fn resume(host: &mut Host, interfaces: Arc<memory::Host>) -> Node {
     let kept = PortsFile::load(&host.store).expect("what cannot be read is set aside");
+    let kept = kept.unwrap_or_default();
     let attachments = Attachments::new(
         interfaces,
         host.lcores.clone(),

@@ -74,6 +74,19 @@ pub enum ResumeError {
 }
 
 impl Device {
+    /// Has the device start empty: its tables are of device ports that are others now.
+    ///
+    /// # Errors
+    /// The data directory fails.
+    pub fn set_aside(id: u32, store: &Store) -> Result<(), SnapshotError> {
+        let name = device_name(id);
+        let file: Option<DeviceFile> = store.load_or_start_closed(&name)?;
+        if file.is_none() {
+            return Ok(());
+        }
+        store.quarantine(&name, "the numbers of its ports are lost")
+    }
+
     /// The device as its files describe it; its entries are in the engine when this
     /// returns. Files that cannot be used are set aside: the device then starts empty,
     /// which carries nothing. Election ids that cannot be read stop the start: without

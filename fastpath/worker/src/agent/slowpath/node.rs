@@ -72,16 +72,23 @@ pub struct Number {
 }
 
 impl PortsFile {
-    /// The numbers kept in `store`.
+    /// The numbers kept in `store`; `None`: they are lost, and what tables say of device
+    /// ports is of other interfaces now.
     ///
     /// # Errors
     /// The data directory fails.
-    pub fn load(store: &Store) -> Result<Vec<(String, u32)>, SnapshotError> {
-        let without =
-            "interfaces are numbered anew, and a controller has to write the NICs' tables anew";
-        let file: Self = store.load_or_without(PORTS, without)?.unwrap_or_default();
+    pub fn load(store: &Store) -> Result<Option<Vec<(String, u32)>>, SnapshotError> {
+        let file: Self = match store.load(PORTS) {
+            Ok(file) => file.unwrap_or_default(),
+            Err(SnapshotError::Damaged { what, .. }) => {
+                store.quarantine(PORTS, &what)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         let numbers = file.numbers.into_iter();
-        Ok(numbers.map(|n| (n.interface, n.device_port)).collect())
+        let numbers = numbers.map(|n| (n.interface, n.device_port));
+        Ok(Some(numbers.collect()))
     }
 }
 
