@@ -118,6 +118,13 @@ impl Core {
         }
     }
 
+    /// Whether no packet is answered by a NIC as it was before the last change: its
+    /// fences are there, or no packet comes in at all.
+    #[must_use]
+    pub fn fences_stand(&self) -> bool {
+        self.paused || self.engine.fences_stand()
+    }
+
     fn retire(&mut self, old: Retired) {
         // The attic is emptied many times as fast as policies change; should it be
         // full all the same, forwarding pays for dropping one.

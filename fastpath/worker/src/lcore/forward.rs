@@ -48,6 +48,18 @@ impl Core {
         self.wire.flush();
     }
 
+    /// Sees to all that the others have handed over so far: what they had decided on
+    /// has left when this returns.
+    pub fn empty_rings(&mut self) {
+        if self.paused {
+            return;
+        }
+        // What is handed over meanwhile is of later.
+        for _ in 0..self.wire.peers.longest().div_ceil(BURST) {
+            self.take_over();
+        }
+    }
+
     /// What the others have handed over: a burst of each.
     fn take_over(&mut self) -> usize {
         let mut total = 0;

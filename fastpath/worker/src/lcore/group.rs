@@ -11,6 +11,9 @@ use std::time::Duration;
 use super::{AddError, Core, Handle, Queues};
 use crate::mailbox::MailboxError;
 
+/// Between two looks whether fences stand.
+const FENCE_POLL: Duration = Duration::from_millis(1);
+
 /// See the module's contract. Clones reach the same threads.
 #[derive(Clone, Debug)]
 pub struct Lcores {
@@ -90,6 +93,27 @@ impl Lcores {
     ) -> Result<R, MailboxError> {
         let handle = self.handles.get(lcore).ok_or(MailboxError::Gone)?;
         handle.call(job).await
+    }
+
+    /// Waits until no packet passes by what has been changed before: it is in all NICs,
+    /// or behind a fence there, and what had been decided on by then has left.
+    ///
+    /// # Errors
+    /// An lcore has ended.
+    pub async fn in_force(&self) -> Result<(), MailboxError> {
+        // A NIC may be slow, but it puts fences up before anything else.
+        while !self
+            .each(|core| core.fences_stand())
+            .await?
+            .into_iter()
+            .all(|stand| stand)
+        {
+            tokio::time::sleep(FENCE_POLL).await;
+        }
+        if self.count() > 1 {
+            self.each(Core::empty_rings).await?;
+        }
+        Ok(())
     }
 
     /// Has the lcore with the fewest ports poll a device port, and tells the others where

@@ -96,6 +96,11 @@ impl Peers {
         self.from.len()
     }
 
+    /// Frames in the incoming ring that has most.
+    pub(super) fn longest(&self) -> usize {
+        self.from.iter().map(Consumer::slots).max().unwrap_or(0)
+    }
+
     /// The next frame out of an incoming ring.
     pub(super) fn take(&mut self, ring: usize) -> Option<Handed> {
         self.from.get_mut(ring)?.pop().ok()

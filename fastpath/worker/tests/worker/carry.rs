@@ -4,6 +4,8 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use p4runtime::update;
+use p4runtime::v1::write_request::Atomicity::ContinueOnError;
 use penstock_slowpath_api::v1;
 use tokio::time::timeout;
 
@@ -106,6 +108,33 @@ async fn connections_go_from_worker_to_worker() {
     let expected = expected.map(|(reason, n)| (reason.to_owned(), n));
     assert_eq!(import(&mut to, exported).await, (400, expected.into()));
     assert_eq!(to.flows(1).await.len(), 400);
+}
+
+/// A NIC that takes a tenth of a second for an entry.
+const SLOW: &str = "entry_write_us = 100000";
+
+#[tokio::test]
+async fn a_change_of_tables_is_answered_when_its_fences_stand() {
+    let bed = Bed::with(SLOW).await;
+    let mut controller = bed.controller().await;
+    let mut sync = controller.sync().await;
+    let status = sync.send(snapshot(1, vec![])).await;
+    let device_port = status.attachments[0].device_port;
+    let _primary = controller.take(2, 1).await;
+    let entries = port_entries(device_port, 1, VNI as u16, MAC[0], bits(IP[0]));
+    controller.insert(2, 1, &entries).await;
+    assert_eq!(import(&mut controller, vec![udp(1)]).await, (1, vec![]));
+    // Two fences: over what the port sends, and over what is sent to its address.
+    let vport = entries.last().expect("a port has entries");
+    let delete = update::delete(&vport.key());
+    let began = Instant::now();
+    let done = controller.write(2, 1, vec![delete], ContinueOnError).await;
+    done.expect("takes it");
+    let took = began.elapsed();
+    assert!(
+        took >= Duration::from_millis(150),
+        "{took:?} for two fences"
+    );
 }
 
 /// More than a slice of the table has, and than a part of the file.

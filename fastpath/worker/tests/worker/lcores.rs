@@ -360,6 +360,49 @@ async fn frames_keep_their_order_and_have_one_end_each() {
     assert_eq!(pool.in_use(), 0);
 }
 
+/// What an lcore had decided on, and another was to send, leaves before the change that
+/// would have refused it is in force.
+#[tokio::test]
+async fn what_was_decided_on_before_a_change_has_left_when_it_is_in_force() {
+    let crew = Crew::start().await;
+    for generation in [2, 4, 6, 8] {
+        let before = crew.seen.sent.load(Relaxed);
+        crew.send_until("it runs", async |crew| {
+            crew.seen.sent.load(Relaxed) > before + 1000
+        })
+        .await;
+        // The receiver's lcore stands still until its rings are full.
+        let stands = Arc::new(AtomicBool::new(true));
+        let seen_by_job = Arc::clone(&stands);
+        let stalled = crew.lcores.one(1, move |_| {
+            while seen_by_job.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let lost = async |crew: &Crew| {
+            let second = crew.lcores.one(2, |core| core.lost().handover_full);
+            second.await.expect("runs")
+        };
+        let lost_before = lost(&crew).await;
+        let is_full = async |crew: &Crew| lost(crew).await > lost_before;
+        let closing = async {
+            crew.send_until("the ring was full", is_full).await;
+            let close = crew.policy(snapshot(generation, vec![]));
+            let release = async { stands.store(false, Relaxed) };
+            tokio::join!(close, release);
+        };
+        let (stalled, ()) = tokio::join!(stalled, closing);
+        stalled.expect("runs");
+        crew.lcores.in_force().await.expect("runs");
+        let sent = crew.seen.sent.load(Relaxed);
+        crew.settle().await;
+        assert_eq!(crew.seen.sent.load(Relaxed), sent);
+        let opens = snapshot(generation + 1, vec![allow("udp", UDP, &[7])]);
+        crew.policy(opens).await;
+    }
+    crew.lcores.stop().await;
+}
+
 #[tokio::test]
 async fn a_stop_in_the_middle_leaves_no_buffer_behind() {
     let crew = Crew::start().await;

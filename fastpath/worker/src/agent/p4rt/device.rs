@@ -213,7 +213,7 @@ impl Device {
         }
     }
 
-    /// Writes a batch: one outcome for each update.
+    /// Writes a batch: one outcome for each update, when all are in force.
     ///
     /// # Errors
     /// The client may not write, or nothing was done.
@@ -237,6 +237,7 @@ impl Device {
                 .write(&mut state.tables, &request.updates, request.atomicity)
                 .await?;
             self.changed.notify_one();
+            self.in_force().await?;
             Ok(outcomes)
         })
         .await
@@ -276,9 +277,16 @@ impl Device {
             }
             state.pipeline = next;
             self.changed.notify_one();
-            Ok(())
+            self.in_force().await
         })
         .await
+    }
+
+    /// A change is told to be done when no packet passes by what was before it, as one of
+    /// policy is.
+    async fn in_force(&self) -> Result<(), Status> {
+        let stand = self.lcores.in_force().await;
+        stand.map_err(|error| Status::unavailable(error.to_string()))
     }
 
     /// The committed pipeline.

@@ -23,8 +23,6 @@ use crate::snapshot::{SnapshotError, Store};
 
 const POLICY: &str = "policy";
 const PORTS: &str = "ports";
-/// Between two looks whether fences stand.
-const FENCE_POLL: Duration = Duration::from_millis(1);
 
 /// What does not change while the worker runs.
 #[derive(Clone, Debug)]
@@ -360,17 +358,7 @@ impl Node {
             .each(move |core| core.set_policy(change))
             .await?;
         *self.ruleset.lock().unwrap_or_else(PoisonError::into_inner) = Some(ruleset);
-        // A NIC may be slow, but it puts fences up before anything else.
-        while !self
-            .lcores
-            .each(|core| core.engine.fences_stand())
-            .await?
-            .into_iter()
-            .all(|stand| stand)
-        {
-            tokio::time::sleep(FENCE_POLL).await;
-        }
-        Ok(())
+        self.lcores.in_force().await
     }
 
     /// Attaches what the policy names; returns whether anything changed.
