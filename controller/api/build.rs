@@ -9,6 +9,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = protox::compile(["penstock/v1/penstock.proto"], ["proto"])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), files.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(files)?;
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
+    tonic_prost_build::configure()
+        .codec_path("crate::strict::Codec")
+        .compile_fds_with_config(files, config)?;
     Ok(())
 }

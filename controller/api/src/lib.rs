@@ -2,11 +2,13 @@
 //!
 //! * [`v1`]: generated messages and services;
 //! * [`convert`]: messages from and to the document types of `penstock-policies`;
-//! * [`client`]: a connection with deadlines.
+//! * [`client`]: a connection with deadlines;
+//! * [`strict`]: what becomes of fields that the schema does not have.
 #![forbid(unsafe_code)]
 
 pub mod client;
 pub mod convert;
+pub mod strict;
 
 /// Generated messages and services.
 #[allow(

@@ -317,3 +317,45 @@ async fn a_name_that_comes_back_is_another_resource() {
     assert_eq!(second.generation, 1);
     controller.stop().await;
 }
+
+/// A request of a client that is newer than the server.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Newer {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "40")]
+    only_if: String,
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_know_is_refused() {
+    let controller = prepared().await;
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", controller.address));
+    let mut client = tonic::client::Grpc::new(channel.unwrap().connect().await.unwrap());
+    for (only_if, refused) in [("", false), ("friday", true)] {
+        let request = Newer {
+            name: VPC.to_owned(),
+            only_if: only_if.to_owned(),
+        };
+        client.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<Newer, v1::Resource>::default();
+        let path = "/penstock.v1.Resources/Get".parse().unwrap();
+        let answer = client
+            .unary(tonic::Request::new(request), path, codec)
+            .await;
+        match answer {
+            Ok(answer) => {
+                assert!(!refused, "{only_if}");
+                assert_eq!(answer.into_inner().name, VPC);
+            }
+            Err(status) => {
+                assert!(refused, "{status}");
+                assert_eq!(fields(&status), [""]);
+                let words = "penstock.v1.GetRequest has no field 40";
+                assert!(status.message().starts_with(words), "{status}");
+            }
+        }
+    }
+    drop(client);
+    controller.stop().await;
+}
