@@ -56,7 +56,8 @@ pub struct Config {
     /// ARP, ND and DHCP messages looked at per port and second.
     pub questions_per_second: u32,
     /// Packets in fragments that are known at once. One port, or one sender from the
-    /// wire, may have a quarter, and less where others want some.
+    /// wire, may have a quarter, and less where others want some; VPCs give way to
+    /// one another likewise, with all their senders.
     pub max_fragmented: u32,
     /// Fragments that wait at once for the first one of their packet; shared alike.
     pub max_waiting_fragments: u32,

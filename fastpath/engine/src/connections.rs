@@ -136,6 +136,11 @@ impl Connections {
         self.ports.of(&self.table, port)
     }
 
+    /// How many connections a port has, bound or not.
+    pub(crate) fn len_of(&self, port: PortId) -> u32 {
+        self.ports.len_of(port)
+    }
+
     /// Begins a walk over the connections of ports; see [`Self::walk`].
     pub(crate) fn start_walk(&mut self) {
         self.ports.start_walk();

@@ -13,7 +13,8 @@
 //!   again. Else it is forgotten some time after its last piece ([`REMEMBERED`]), or
 //!   when its first piece has not come in time.
 //! * Memory is fixed, and shared fairly: whoever has more packets, or more pieces that
-//!   wait, makes room for those with less, never the other way round.
+//!   wait, makes room for those with less, never the other way round; first among
+//!   VPCs, then among the senders of one.
 //!
 //! With several lcores all pieces of a packet go to one, its *home*, chosen by source
 //! and destination address alone; this table is the home's. Where the ports say that
@@ -22,6 +23,7 @@
 
 mod pieces;
 mod places;
+mod shares;
 
 use penstock_flow::packet::Fragment;
 use penstock_flow::tuple::proto;
@@ -34,6 +36,7 @@ use crate::nic::exact::{Exact, NONE};
 use pieces::{Fit, Pieces};
 pub use places::Release;
 use places::{Line, Places};
+use shares::{GivesWay, Shares};
 
 /// How long a packet is remembered after its last piece, in nanoseconds; a refused
 /// one, after it was refused.
@@ -44,7 +47,8 @@ pub const REMEMBERED: u64 = 2_000_000_000;
 const LOOKS: u32 = 64;
 /// Of the room, what one sender may have at most: one part in so many.
 const MOST_OF_ONE: u32 = 4;
-/// Of the waiting room, what is kept free by those with more: one part in so many.
+/// Of the waiting room, what is kept free by VPCs with more than what one sender may
+/// have: one part in so many.
 const SPARE: u32 = 8;
 /// Timers that one tick looks at.
 const TIMERS_PER_TICK: usize = 256;
@@ -62,25 +66,6 @@ pub(crate) struct Key {
     pub(crate) dst: Addr,
     pub(crate) proto: u8,
     pub(crate) id: u32,
-}
-
-/// Whose room a packet takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Owner {
-    ingress: PortId,
-    vni: Vni,
-    src: Addr,
-}
-
-impl Key {
-    fn owner(&self) -> Owner {
-        Owner {
-            ingress: self.ingress,
-            vni: self.vni,
-            // A port has one room, whatever addresses it has.
-            src: if self.ingress == 0 { self.src } else { Addr(0) },
-        }
-    }
 }
 
 /// A flow's ports, as in a tuple.
@@ -121,20 +106,11 @@ struct Datagram {
     newer: u32,
 }
 
-/// What an owner has.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    datagrams: u32,
-    waiting: u32,
-    oldest: u32,
-    newest: u32,
-}
-
 /// The table; see the module's contract.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     datagrams: Exact<Key, Datagram>,
-    owners: Exact<Owner, Share>,
+    shares: Shares,
     wheel: Wheel,
     places: Places,
     cursor: u32,
@@ -146,7 +122,7 @@ impl Fragments {
         let most = config.max_fragmented;
         Self {
             datagrams: Exact::new(most, config.seed),
-            owners: Exact::new(most, config.seed),
+            shares: Shares::new(most, config.seed),
             wheel: Wheel::new(most, 0),
             places: Places::new(config.max_waiting_fragments),
             cursor: 0,
@@ -245,16 +221,15 @@ impl Fragments {
 
     /// A new packet's slot, whatever has to go for it.
     fn create(&mut self, now: u64, key: &Key) -> Result<u32, DropReason> {
-        let owner = key.owner();
-        let share = self.owners.get(&owner).copied();
-        let own = share.map_or(0, |s| s.datagrams);
-        if own >= (self.datagrams.capacity() / MOST_OF_ONE).max(1) {
-            self.evict(share.map_or(NONE, |s| s.oldest));
+        let ours = self.shares.packets(key);
+        if ours.own >= (self.datagrams.capacity() / MOST_OF_ONE).max(1) {
+            self.evict(self.shares.oldest(key));
         } else if self.datagrams.len() >= self.datagrams.capacity() {
-            let richer = self.richer(own).or(share.map(|s| s.oldest));
+            let own = (ours.own > 0).then(|| self.shares.oldest(key));
+            let richer = self.richer(key).or(own);
             self.evict(richer.ok_or(DropReason::FragmentsFull)?);
         }
-        let newest = self.owners.get(&owner).map_or(NONE, |s| s.newest);
+        let newest = self.shares.newest(key);
         let datagram = Datagram {
             verdict: None,
             pieces: Pieces::new(),
@@ -269,40 +244,27 @@ impl Fragments {
         if let Some(before) = self.datagrams.at_mut(newest) {
             before.newer = slot;
         }
-        match self.owners.get_mut(&owner) {
-            Some(share) => {
-                share.datagrams += 1;
-                share.newest = slot;
-            }
-            // There is room: every owner has a packet.
-            None => drop(self.owners.insert(
-                owner,
-                Share {
-                    datagrams: 1,
-                    waiting: 0,
-                    oldest: slot,
-                    newest: slot,
-                },
-            )),
-        }
+        self.shares.enter(key, slot);
         self.wheel.arm(slot, now.saturating_add(self.wait));
         Ok(slot)
     }
 
     /// A place for a piece of the packet in `slot`.
     fn hold(&mut self, slot: u32, key: &Key, device_port: u32) -> Result<u32, DropReason> {
-        let owner = key.owner();
-        let own = self.owners.get(&owner).map_or(0, |s| s.waiting);
+        let ours = self.shares.waiting(key);
         let all = self.places.capacity();
-        if own >= (all / MOST_OF_ONE).max(1) {
+        let most = (all / MOST_OF_ONE).max(1);
+        if ours.own >= most {
             return Err(DropReason::FragmentsFull);
         }
         // What goes frees its places only when the caller has taken the frames: some
         // are kept free for the meantime.
-        if self.places.free() <= all / SPARE
-            && let Some(richer) = self.richer_waiting(own)
-        {
-            self.evict(richer);
+        if self.places.free() <= all / SPARE {
+            match self.richer_waiting(key) {
+                Some(richer) => self.evict(richer),
+                None if ours.vpc >= most => return Err(DropReason::FragmentsFull),
+                None => {}
+            }
         }
         let datagram = self
             .datagrams
@@ -312,35 +274,58 @@ impl Fragments {
             .places
             .take(&mut datagram.waiting, slot, key, device_port)
             .ok_or(DropReason::FragmentsFull)?;
-        if let Some(share) = self.owners.get_mut(&owner) {
-            share.waiting += 1;
-        }
+        self.shares.wait(key);
         Ok(place)
     }
 
-    /// The oldest packet of somebody with more of them than one over `own`.
-    fn richer(&mut self, own: u32) -> Option<u32> {
+    /// The oldest packet of somebody who makes room for one more of `key`'s sender.
+    fn richer(&mut self, key: &Key) -> Option<u32> {
         let all = self.datagrams.capacity();
-        let from = self.cursor;
-        self.cursor = self.cursor.wrapping_add(LOOKS);
-        (0..LOOKS.min(all)).find_map(|i| {
-            let (key, _) = self.datagrams.at(from.wrapping_add(i) % all)?;
-            let share = self.owners.get(&key.owner())?;
-            (share.datagrams > own + 1).then_some(share.oldest)
-        })
+        let less = self.shares.packets(key);
+        let from = self.look_from();
+        let mut found = None;
+        for i in 0..LOOKS.min(all) {
+            let Some((other, _)) = self.datagrams.at(from.wrapping_add(i) % all) else {
+                continue;
+            };
+            let has = self.shares.packets(other);
+            match has.gives_way(other, key, less) {
+                GivesWay::Yes => return Some(self.shares.oldest(other)),
+                GivesWay::ForItsVpc => found = Some(self.shares.oldest(other)),
+                GivesWay::No => {}
+            }
+        }
+        found
     }
 
-    /// A packet with waiting pieces, of somebody with more of these than one over `own`.
-    fn richer_waiting(&mut self, own: u32) -> Option<u32> {
+    /// A packet with waiting pieces, of somebody who makes room for one more.
+    fn richer_waiting(&mut self, key: &Key) -> Option<u32> {
         let all = self.places.capacity();
+        let less = self.shares.waiting(key);
+        let from = self.look_from();
+        let mut found = None;
+        for i in 0..LOOKS.min(all) {
+            let Some(slot) = self.places.waits_for(from.wrapping_add(i) % all) else {
+                continue;
+            };
+            let Some((other, _)) = self.datagrams.at(slot) else {
+                continue;
+            };
+            let has = self.shares.waiting(other);
+            match has.gives_way(other, key, less) {
+                GivesWay::Yes => return Some(slot),
+                GivesWay::ForItsVpc => found = Some(slot),
+                GivesWay::No => {}
+            }
+        }
+        found
+    }
+
+    /// Where a search begins: each at another place.
+    fn look_from(&mut self) -> u32 {
         let from = self.cursor;
-        self.cursor = self.cursor.wrapping_add(LOOKS);
-        (0..LOOKS.min(all)).find_map(|i| {
-            let slot = self.places.waits_for(from.wrapping_add(i) % all)?;
-            let (key, _) = self.datagrams.at(slot)?;
-            let share = self.owners.get(&key.owner())?;
-            (share.waiting > own + 1).then_some(slot)
-        })
+        self.cursor = from.wrapping_add(LOOKS);
+        from
     }
 
     fn evict(&mut self, slot: u32) {
@@ -353,14 +338,12 @@ impl Fragments {
         let Some((key, _)) = self.datagrams.at(slot) else {
             return;
         };
-        let owner = key.owner();
+        let key = *key;
         let Some(datagram) = self.datagrams.at_mut(slot) else {
             return;
         };
         let released = self.places.release(&mut datagram.waiting, verdict);
-        if let Some(share) = self.owners.get_mut(&owner) {
-            share.waiting = share.waiting.saturating_sub(released);
-        }
+        self.shares.release(&key, released);
     }
 
     /// Removes a packet for which nothing waits.
@@ -377,20 +360,7 @@ impl Fragments {
         if let Some(behind) = self.datagrams.at_mut(newer) {
             behind.older = older;
         }
-        let owner = key.owner();
-        let Some(share) = self.owners.get_mut(&owner) else {
-            return;
-        };
-        share.datagrams = share.datagrams.saturating_sub(1);
-        if share.oldest == slot {
-            share.oldest = newer;
-        }
-        if share.newest == slot {
-            share.newest = older;
-        }
-        if share.datagrams == 0 {
-            self.owners.remove(&owner);
-        }
+        self.shares.leave(&key, slot, older, newer);
     }
 }
 

@@ -152,6 +152,10 @@ impl Lists {
         core::iter::successors(first, |slot| behind(table, *slot)).filter(|slot| *slot != NONE)
     }
 
+    pub(super) fn len_of(&self, port: PortId) -> u32 {
+        self.lists.get(&port).map_or(0, |list| list.len)
+    }
+
     pub(super) fn start_walk(&mut self) {
         (self.next_list, self.next) = (0, NONE);
     }

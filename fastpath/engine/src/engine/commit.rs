@@ -25,74 +25,91 @@ impl Engine {
             Some(Finding::Known { handle, .. }) => Some(handle),
             _ => None,
         });
+        // New ones first: where there is no room for one, nothing has happened.
         let mut created: Option<Handle> = None;
         for (i, (end, finding)) in ends.iter().zip(findings).enumerate() {
             let (Some(end), Some(finding)) = (end, finding) else {
                 continue;
             };
-            let peer = ends
-                .get(1 - i)
-                .copied()
-                .flatten()
-                .map_or(0, |other| other.port);
-            let handle = match *finding {
-                Finding::Known {
-                    handle,
-                    tracker,
-                    renews,
-                } => {
-                    self.follow(arrival, handle, peer, tracker, renews);
-                    handle
-                }
-                Finding::New {
-                    key,
-                    orientation,
-                    tracker,
-                    decision,
-                    ingress,
-                    adopted,
-                    replaces,
-                } => {
-                    if let Some(old) = replaces {
-                        self.counters.connections.expired += 1;
-                        self.forget(old);
-                    }
-                    let connection = Connection {
-                        vni: arrival.vni,
-                        nic: arrival.nic,
-                        ingress,
-                        peer,
-                        generation: self.policies.generation(),
-                        decision,
-                        tracker,
-                        slow: Traffic::default(),
-                        nic_before: Traffic::default(),
-                        flows: [NONE; 2],
-                        links: Links::default(),
-                        last_seen: arrival.now,
-                    };
-                    match self.open(arrival, key, orientation, connection, &handles) {
-                        Ok(handle) => {
-                            self.counters.connections.adopted += u64::from(adopted);
-                            created = created.or(Some(handle));
-                            handle
-                        }
-                        Err(reason) => {
-                            if let Some(first) = created {
-                                self.forget(first);
-                            }
-                            let tuple = key.tuple(orientation);
-                            self.record_denial(arrival, end, &tuple, reason, decision);
-                            return Err(reason);
-                        }
+            match self.begin(arrival, end, other_port(ends, i), finding, &handles) {
+                Ok(None) => {}
+                Ok(opened) => {
+                    created = created.or(opened);
+                    if let Some(handle) = handles.get_mut(i) {
+                        *handle = opened;
                     }
                 }
-            };
-            if let Some(slot) = handles.get_mut(i) {
-                *slot = Some(handle);
+                Err(reason) => {
+                    if let Some(first) = created {
+                        self.forget(first);
+                    }
+                    return Err(reason);
+                }
+            }
+        }
+        for (i, finding) in findings.iter().enumerate() {
+            if let Some(Finding::Known {
+                handle,
+                tracker,
+                renews,
+            }) = *finding
+            {
+                self.follow(arrival, handle, other_port(ends, i), tracker, renews);
             }
         }
         Ok(handles)
+    }
+
+    /// The connection that a packet opens at one of its ends, where it opens one.
+    fn begin(
+        &mut self,
+        arrival: &Arrival,
+        end: &End,
+        peer: PortId,
+        finding: &Finding,
+        kept: &[Option<Handle>; 2],
+    ) -> Result<Option<Handle>, DropReason> {
+        let Finding::New {
+            key,
+            orientation,
+            tracker,
+            decision,
+            ingress,
+            adopted,
+            replaces,
+        } = *finding
+        else {
+            return Ok(None);
+        };
+        if let Some(old) = replaces {
+            self.counters.connections.expired += 1;
+            self.forget(old);
+        }
+        let connection = Connection {
+            vni: arrival.vni,
+            nic: arrival.nic,
+            ingress,
+            peer,
+            generation: self.policies.generation(),
+            decision,
+            tracker,
+            slow: Traffic::default(),
+            nic_before: Traffic::default(),
+            flows: [NONE; 2],
+            links: Links::default(),
+            last_seen: arrival.now,
+        };
+        match self.open(arrival, key, orientation, connection, kept) {
+            Ok(handle) => {
+                self.counters.connections.adopted += u64::from(adopted);
+                Ok(Some(handle))
+            }
+            Err(reason) => {
+                let tuple = key.tuple(orientation);
+                self.record_denial(arrival, end, &tuple, reason, decision);
+                Err(reason)
+            }
+        }
     }
 
     /// One more packet of a connection that is there.
@@ -181,4 +198,10 @@ impl Engine {
         self.counters.connections.live += 1;
         Ok(handle)
     }
+}
+
+/// The port at the other end of a packet, where it is here; else 0.
+fn other_port(ends: &[Option<End>; 2], end: usize) -> PortId {
+    let other = ends.get(1 - end).copied().flatten();
+    other.map_or(0, |other| other.port)
 }

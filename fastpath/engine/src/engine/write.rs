@@ -146,8 +146,13 @@ impl Engine {
             return Ok(());
         }
         if self.ports.find(&port).is_none() {
+            let state = super::PortState {
+                // Of before, as long as nobody has looked at them.
+                connections: self.connections.len_of(port),
+                ..super::PortState::default()
+            };
             self.ports
-                .insert(port, super::PortState::default())
+                .insert(port, state)
                 .map_err(|_| TableError::Full {
                     table: Table::Vport,
                     capacity: self.ports.capacity(),

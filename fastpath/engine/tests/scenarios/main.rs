@@ -13,6 +13,7 @@ mod dhcp6;
 mod errors;
 mod fence;
 mod fragments;
+mod fragments_fair;
 mod fragments_random;
 mod judge;
 mod moves;

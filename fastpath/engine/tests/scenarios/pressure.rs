@@ -1,7 +1,8 @@
 //! Full tables: what is established goes on.
 
 use penstock_engine::Config;
-use penstock_flow::DropReason;
+use penstock_engine::nic::{Entry, Op};
+use penstock_flow::{DropReason, Prefix};
 
 use crate::bed::frames::{ACK, Layer4, SYN};
 use crate::bed::talk::Talk;
@@ -99,6 +100,88 @@ fn one_ports_share_is_bounded() {
     Talk::new("b", "d").open(&mut bed);
     bed.wait(31 * SECOND);
     nth(0).open(&mut bed);
+}
+
+#[test]
+fn a_port_that_is_bound_again_has_what_it_had() {
+    let mut bed = Bed::with(
+        Config {
+            max_connections_per_port: 10,
+            ..config()
+        },
+        capacities(),
+    );
+    for n in 0..10 {
+        nth(n).open(&mut bed);
+    }
+    let a = bed.place("a");
+    let vport = Entry::Vport {
+        device_port: a.device_port(),
+        vlan: a.vlan,
+        port_id: a.id,
+        vni: a.vni,
+    };
+    // Before anybody has looked at its connections.
+    bed.write(0, Op::Delete, vport);
+    bed.write(0, Op::Insert, vport);
+    assert_eq!(nth(10).syn(&mut bed), Fate::full(0));
+    bed.settle();
+    assert_eq!(nth(10).syn(&mut bed), Fate::full(0));
+    for n in 0..10 {
+        nth(n).data(&mut bed, false);
+        nth(n).data(&mut bed, true);
+        nth(n).close(&mut bed);
+    }
+    bed.wait(200 * SECOND);
+    assert_eq!(bed.counters(0).connections.live, 0);
+    for n in 0..11 {
+        assert_eq!(nth(n).syn(&mut bed).reason().is_some(), n == 10, "{n}");
+    }
+}
+
+#[test]
+fn what_finds_no_room_at_one_end_leaves_the_other_as_it_was() {
+    let mut bed = Bed::with(
+        Config {
+            max_connections_per_port: 1,
+            ..config()
+        },
+        capacities(),
+    );
+    let talk = Talk::new("a", "c");
+    talk.udp(&mut bed, false);
+    Talk::new("b", "d").open(&mut bed);
+    // c's address comes to b, which has all that it may have.
+    let (b, ip) = (bed.place("b"), talk.dst(&bed));
+    bed.change(|_, policy| {
+        for (id, port) in &mut policy.ports {
+            port.ips.retain(|other| *other != ip);
+            if *id == b.id {
+                port.ips.push(ip);
+            }
+        }
+    });
+    let mapping = Entry::Mapping {
+        vni: b.vni,
+        dst: Prefix::new(ip, 128).expect("a host"),
+        nexthop: b.id,
+    };
+    bed.write(0, Op::Modify, mapping);
+    bed.settle();
+    let seen = |bed: &Bed| {
+        let mut seen = vec![];
+        let engine = &bed.nodes[0].engine;
+        engine.visit_flows(bed.now, Some(1), &mut |f| {
+            seen.push((f.slow.packets, bed.now - f.idle_ns));
+            true
+        });
+        seen
+    };
+    let before = seen(&bed);
+    assert_eq!(before.len(), 1);
+    bed.now += SECOND;
+    assert_eq!(talk.udp(&mut bed, false), Fate::full(0));
+    assert_eq!(seen(&bed), before);
 }
 
 #[test]
