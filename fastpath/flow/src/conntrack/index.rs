@@ -127,14 +127,6 @@ impl Index {
             at = (at + 1) & self.mask;
         }
     }
-
-    /// Reads the home bucket, so that a later [`Self::find`] meets it in cache.
-    #[inline]
-    pub(super) fn warm(&self, hash: u64) -> u32 {
-        self.buckets
-            .get(hash as usize & self.mask)
-            .map_or(0, |bucket| bucket.passed)
-    }
 }
 
 impl Bucket {

@@ -92,43 +92,15 @@ impl<V> Table<V> {
         self.slots.len() as u32
     }
 
-    /// The hash that [`Self::find_hashed`] wants.
-    #[must_use]
-    #[inline]
-    pub fn hash(&self, key: &Key) -> u64 {
-        self.hash.key(key)
-    }
-
-    /// Starts to bring a key's bucket into cache. For a burst: warm all buckets,
-    /// then all entries ([`Self::warm_entry`]), then find each; the misses
-    /// overlap instead of adding up.
-    #[inline]
-    pub fn warm(&self, hash: u64) {
-        core::hint::black_box(self.index.warm(hash));
-    }
-
-    /// Starts to bring the entry into cache that a key's hash points at.
-    #[inline]
-    pub fn warm_entry(&self, hash: u64) {
-        let slot = self.index.find(hash, |_| true);
-        let slot = slot.and_then(|index| self.slots.get(index as usize));
-        if let Some(slot) = slot {
-            let deadline = slot.entry.as_ref().map(|entry| entry.deadline);
-            core::hint::black_box((slot.generation, deadline));
-        }
-    }
-
     /// The connection with this key.
     #[must_use]
     #[inline]
     pub fn find(&self, key: &Key) -> Option<Handle> {
-        self.find_hashed(self.hash(key), key)
+        self.find_hashed(self.hash.key(key), key)
     }
 
-    /// As [`Self::find`], with the key's [`Self::hash`].
-    #[must_use]
     #[inline]
-    pub fn find_hashed(&self, hash: u64, key: &Key) -> Option<Handle> {
+    fn find_hashed(&self, hash: u64, key: &Key) -> Option<Handle> {
         let is = |index: u32| match self.slots.get(index as usize) {
             Some(Slot {
                 entry: Some(entry), ..
@@ -195,7 +167,7 @@ impl<V> Table<V> {
         let full = TableFull {
             capacity: self.capacity,
         };
-        let hash = self.hash(&key);
+        let hash = self.hash.key(&key);
         debug_assert!(self.find_hashed(hash, &key).is_none(), "{key:?} twice");
         let reused = self.free.last().copied();
         let index = match reused {
