@@ -149,12 +149,15 @@ impl Registry {
     /// Like [`Self::next_epoch`], and higher than `floor` as well.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or no epoch is left.
     pub fn raise_epoch(&self, floor: u64) -> Result<u64, store::Error> {
         const KEY: &[u8] = b"election-epoch";
         let _writer = self.lock();
         let last = store::get_exact(self.store.as_ref(), KEY)?.map_or(0, u64::from_be_bytes);
-        let epoch = last.max(floor).saturating_add(1);
+        let epoch = last
+            .max(floor)
+            .checked_add(1)
+            .ok_or(store::Error::LastEpoch)?;
         let mut batch = Batch::default();
         batch.put(KEY, epoch.to_be_bytes());
         self.store.commit(&batch, self.store.revision())?;

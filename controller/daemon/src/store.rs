@@ -153,6 +153,11 @@ pub enum Error {
         /// What it should hold.
         wanted: usize,
     },
+    /// Election ids would repeat.
+    #[error(
+        "no election epoch is left above 18446744073709551615, which the store or a worker remembers; restore the store from a backup, or remove that worker's data directory and restart it"
+    )]
+    LastEpoch,
     /// The operating system refused something.
     #[error("cannot {action} {path}: {source}")]
     Io {

@@ -82,6 +82,10 @@ fn rows(c: &mut Choices<'_>) {
             match registry.next_epoch() {
                 Ok(epoch) => assert!(epoch > 0),
                 Err(Error::Row { key, .. }) => assert_eq!(key, "election-epoch"),
+                Err(Error::LastEpoch) => {
+                    let last: &[u8] = &u64::MAX.to_be_bytes();
+                    assert_eq!(stored.get(&b"election-epoch"[..]), Some(&Some(last)));
+                }
                 Err(error) => panic!("{error}"),
             }
         }
