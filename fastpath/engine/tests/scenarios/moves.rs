@@ -1,7 +1,7 @@
 //! Ports that change their VPC, or lose an address. Policy comes first and the tables
 //! follow, on NICs of any pace: nothing that was allowed before lasts.
 
-use penstock_engine::nic::{Entry, Op};
+use penstock_engine::nic::{Entry, Hop, Op};
 use penstock_flow::{DropReason, Prefix};
 use penstock_rules::model::{Endpoint, Policy};
 
@@ -262,5 +262,99 @@ fn many_ports_that_lose_addresses_are_fenced_as_their_vpc() {
     bed.settle();
     for node in [0, 1] {
         assert_eq!(bed.counters(node).connections.live, 0);
+    }
+}
+
+/// Binds a port to the interface of another, or leads its next hop there.
+fn vport(on: &Place, port: &Place) -> Entry {
+    Entry::Vport {
+        device_port: on.device_port(),
+        vlan: on.vlan,
+        port_id: port.id,
+        vni: port.vni,
+    }
+}
+
+fn nexthop(port: &Place, on: &Place) -> Entry {
+    let hop = Hop::ToPort {
+        device_port: on.device_port(),
+        vlan: on.vlan,
+        dst_mac: port.mac,
+    };
+    Entry::Nexthop { id: port.id, hop }
+}
+
+/// All orders of four.
+fn orders() -> Vec<[usize; 4]> {
+    let mut all = vec![];
+    for n in 0..256_usize {
+        let order = [n & 3, n >> 2 & 3, n >> 4 & 3, n >> 6];
+        if (0..4).all(|i| order.contains(&i)) {
+            all.push(order);
+        }
+    }
+    all
+}
+
+/// Two ports exchange their interfaces, entry by entry: of one VPC, and of two with the
+/// same addresses.
+#[test]
+fn nobody_gets_what_is_for_the_port_that_has_left_its_interface() {
+    assert_eq!(orders().len(), 24);
+    for (first, second) in [("a", "b"), ("a", "x")] {
+        for (pace, order) in PACES
+            .iter()
+            .flat_map(|p| orders().into_iter().map(|o| (*p, o)))
+        {
+            let mut bed = Bed::slow(config(), capacities(), pace);
+            let (p, q) = (bed.place(first), bed.place(second));
+            let far = |port: &Place| if port.vni == RED { "y" } else { "c" };
+            let talks = [Talk::new(far(&p), p.name), Talk::new(far(&q), q.name)];
+            for talk in &talks {
+                talk.open(&mut bed);
+                talk.data(&mut bed, false);
+                talk.data(&mut bed, true);
+            }
+            bed.settle();
+            bed.change(|_, policy| {
+                for (port, on) in [(&p, &q), (&q, &p)] {
+                    if let Some(port) = policy.ports.get_mut(&port.id) {
+                        port.attachment = on.name.into();
+                    }
+                }
+            });
+            let writes = [
+                vport(&p, &q),
+                vport(&q, &p),
+                nexthop(&p, &q),
+                nexthop(&q, &p),
+            ];
+            let mut bound = [(p.name, p.name), (q.name, q.name)];
+            let mut got = 0;
+            for which in order {
+                bed.write(0, Op::Modify, writes[which]);
+                if which < 2 {
+                    bound[which].1 = [q.name, p.name][which];
+                }
+                until_fenced(&mut bed);
+                for (talk, port) in talks.iter().zip([&p, &q]) {
+                    let new = Talk { sport: 7, ..*talk };
+                    for fate in [talk.data(&mut bed, false), new.udp(&mut bed, false)] {
+                        if let Fate::Delivered { port: on, .. } = &fate {
+                            let whose = bound.iter().find(|(at, _)| at == on);
+                            assert_eq!(whose, Some(&(*on, port.name)), "{order:?} {fate:?}");
+                            got += 1;
+                        }
+                    }
+                }
+            }
+            bed.settle();
+            // In the end each is where it went.
+            assert!(got >= 2, "{got}");
+            for (talk, on) in talks.iter().zip([&q, &p]) {
+                let new = Talk { sport: 8, ..*talk };
+                assert_eq!(new.udp(&mut bed, false).at(), on.name);
+            }
+        }
     }
 }
