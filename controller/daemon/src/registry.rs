@@ -18,6 +18,7 @@ mod apply;
 mod delete;
 mod remember;
 mod stamp;
+mod vnis;
 
 pub use apply::Applied;
 pub use delete::Deleted;

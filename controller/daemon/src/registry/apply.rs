@@ -9,7 +9,7 @@ use prost::Message;
 use super::remember::Known;
 use super::stamp::Stamper;
 use super::{
-    Error, MESSAGE_LIMIT, MOST_RESOURCES, Registry, Violation, kind_of, locate, violation,
+    Error, MESSAGE_LIMIT, MOST_RESOURCES, Registry, Violation, kind_of, locate, violation, vnis,
 };
 use crate::validated;
 use crate::world::{Row, World};
@@ -107,14 +107,19 @@ impl Registry {
             return Ok(applied);
         }
 
-        let validated = validated::validate(&rows, &changed).map_err(|problems| {
-            let places: BTreeMap<&str, usize> = answer
-                .iter()
-                .enumerate()
-                .map(|(index, row)| (row.name(), index))
-                .collect();
-            Error::Invalid(problems.iter().map(|it| locate(it, &places)).collect())
-        })?;
+        let validated = validated::validate(&rows, &changed)
+            .and_then(|validated| {
+                let taken = vnis::taken_over(world.validated.model(), &changed);
+                taken.is_empty().then_some(validated).ok_or(taken)
+            })
+            .map_err(|problems| {
+                let places: BTreeMap<&str, usize> = answer
+                    .iter()
+                    .enumerate()
+                    .map(|(index, row)| (row.name(), index))
+                    .collect();
+                Error::Invalid(problems.iter().map(|it| locate(it, &places)).collect())
+            })?;
         let mut applied = Applied {
             revision: world.revision,
             rows: answer,

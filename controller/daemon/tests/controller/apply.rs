@@ -122,6 +122,30 @@ async fn a_problem_of_a_stored_resource_is_told_with_its_name() {
 }
 
 #[tokio::test]
+async fn a_vni_goes_from_one_vpc_to_another_in_two_steps_only() {
+    let controller = prepared().await;
+    let (other, third) = ("tenants/blue/vpcs/other", "tenants/blue/vpcs/third");
+    controller.apply(vec![vpc(other, 7002)]).await.unwrap();
+    // Exchanged, or given up and taken in one request.
+    let exchange = vec![vpc(VPC, 7002), vpc(other, 7001)];
+    let status = controller.apply(exchange).await.unwrap_err();
+    assert_eq!(
+        fields(&status),
+        ["resources[0].spec.vni", "resources[1].spec.vni"]
+    );
+    let hand_over = vec![vpc(third, 7001), vpc(VPC, 7003)];
+    let status = controller.apply(hand_over).await.unwrap_err();
+    assert_eq!(fields(&status), ["resources[0].spec.vni"]);
+    assert!(status.message().contains(VPC), "{status}");
+    assert!(controller.get(third).await.is_err(), "nothing is stored");
+    // One after the other.
+    for (name, vni) in [(VPC, 7003), (third, 7001), (VPC, 7004), (other, 7003)] {
+        controller.apply(vec![vpc(name, vni)]).await.unwrap();
+    }
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn etags_protect_against_overwriting() {
     let controller = prepared().await;
     let name = format!("{VPC}/securityGroups/web");

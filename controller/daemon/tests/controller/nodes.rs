@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use p4runtime::pipeline::{Entry, Key, Table, mapping, nexthop};
+use p4runtime::pipeline::{Entry, Key, Table, mapping, nexthop, vport};
 use p4runtime::{Bits, Lpm};
 use penstock_api::v1::condition::{State, Type};
 
 use crate::controller::{Controller, LIMITS};
 use crate::fake::{Step, Worker};
-use crate::samples::{VPC, ground, group, node, port, port_name, with_port};
+use crate::samples::{VPC, ground, group, node, port, port_name, vpc, with_port};
 use crate::waiting::until;
 
 async fn bed(workers: &[&Worker], ports: &[(u16, &str)]) -> Controller {
@@ -245,6 +245,58 @@ async fn changes_travel_as_deltas_and_policy_goes_first() {
         );
     }
     worker.assert_no_faults();
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn another_vni_is_another_vpc_to_a_node() {
+    let one = Worker::start("n1", 1, 1).await;
+    let two = Worker::start("n2", 2, 1).await;
+    let controller = bed(&[&one, &two], &[(1, "n1"), (2, "n2")]).await;
+    controller.programmed("nodes/n1").await;
+    controller.programmed("nodes/n2").await;
+    one.state.lock().history.clear();
+    controller.apply(vec![vpc(VPC, 7009)]).await.unwrap();
+    controller.programmed(VPC).await;
+    for worker in [&one, &two] {
+        let state = worker.state.lock();
+        let policy = &state.policy;
+        assert_eq!(policy.vpcs.keys().collect::<Vec<_>>(), [&7009]);
+        assert!(policy.ports.values().all(|it| it.vni == 7009));
+        assert!(policy.subnets.values().all(|it| it.vni == 7009));
+        assert!(policy.groups.values().all(|it| it.vni == 7009));
+        let keys: Vec<_> = policy.endpoints.keys().map(|(vni, _)| *vni).collect();
+        assert_eq!(keys, [7009, 7009]);
+        assert_eq!((state.snapshots, state.deltas), (1, 1));
+    }
+    assert!(matches!(one.state.lock().history[0], Step::Policy { .. }));
+    // No entry is left of the old one.
+    for (table, count) in [
+        (Table::Vport, 1),
+        (Table::Underlay, 1),
+        (Table::Mapping, 2),
+        (Table::Nexthop, 2),
+    ] {
+        assert_eq!(one.count(1, table), count, "{table:?}");
+    }
+    for entry in one.entries(1).into_values() {
+        let vni = match entry {
+            Entry::Vport(it) => match it.action {
+                vport::Action::SetPort { vpc, .. } => vpc,
+                other => panic!("{other:?}"),
+            },
+            Entry::Underlay(it) => it.key.vni,
+            Entry::Mapping(it) => it.key.vpc,
+            Entry::Nexthop(it) => match it.action {
+                nexthop::Action::ToVtep { vni, .. } => vni,
+                _ => continue,
+            },
+            _ => continue,
+        };
+        assert_eq!(vni.get(), 7009);
+    }
+    one.assert_no_faults();
+    two.assert_no_faults();
     controller.stop().await;
 }
 

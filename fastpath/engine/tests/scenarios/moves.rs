@@ -168,6 +168,53 @@ fn a_port_that_moves_before_it_is_looked_at_again_takes_no_connection_along() {
 }
 
 #[test]
+fn a_vpc_with_another_vni_has_no_connection_of_the_old_one() {
+    const GREEN: u32 = 300;
+    for pace in PACES {
+        let mut bed = Bed::slow(config(), capacities(), pace);
+        let talks = [
+            Talk::new("a", "b"),
+            Talk::new("a", "c"),
+            Talk::new("d", "e"),
+        ];
+        let other = Talk::new("x", "y");
+        for talk in talks.iter().chain([&other]) {
+            talk.open(&mut bed);
+            talk.data(&mut bed, false);
+            talk.data(&mut bed, true);
+        }
+        bed.settle();
+        bed.change(|_, policy| {
+            let vpc = policy.vpcs.remove(&BLUE).expect("a VPC");
+            policy.vpcs.insert(GREEN, vpc);
+            let subnets = policy.subnets.values_mut().map(|it| &mut it.vni);
+            let ports = policy.ports.values_mut().map(|it| &mut it.vni);
+            for vni in subnets.chain(ports).filter(|vni| **vni == BLUE) {
+                *vni = GREEN;
+            }
+            let all = std::mem::take(&mut policy.endpoints);
+            let green = |((vni, ip), it)| ((if vni == BLUE { GREEN } else { vni }, ip), it);
+            policy.endpoints = all.into_iter().map(green).collect();
+        });
+        until_fenced(&mut bed);
+        for _ in 0..3 {
+            for talk in &talks {
+                for back in [false, true] {
+                    is_refused(&talk.data(&mut bed, back), &[DropReason::PortNotReady]);
+                }
+            }
+            assert_eq!(other.data(&mut bed, false).at(), "y");
+            bed.tick();
+        }
+        bed.settle();
+        for node in [0, 1] {
+            assert_eq!(bed.counters(node).connections.live, 1, "the other VPC's");
+            assert_eq!(bed.counters(node).offload.live, 1);
+        }
+    }
+}
+
+#[test]
 fn an_address_that_a_port_has_lost_is_not_its_own_from_then_on() {
     for pace in PACES {
         let mut bed = Bed::slow(config(), capacities(), pace);
