@@ -49,6 +49,7 @@ pub fn policy(
         let compiled = rules::Vpc {
             name: name.to_string(),
             default_allow: vpc.default_allow,
+            peers: BTreeSet::new(),
         };
         policy.vpcs.insert(vpc.vni, compiled);
     }
@@ -67,8 +68,15 @@ pub fn policy(
         policy.subnets.insert(id(&ids.subnets, name)?, compiled);
     }
     for (name, group) in model.groups.iter().filter(|(n, _)| here.contains(&n.vpc())) {
-        let compiled = compile_group(model, ids, name, group)?;
-        policy.groups.insert(id(&ids.groups, name)?, compiled);
+        let group_id = id(&ids.groups, name)?;
+        let compiled = rules::Group {
+            name: name.to_string(),
+            vni: vni(model, &name.vpc())?,
+        };
+        policy.groups.insert(group_id, compiled);
+        // A group's list bears its id.
+        let list = compile_group(model, ids, name, group)?;
+        policy.lists.insert(group_id, list);
     }
     for (name, port) in model.ports.iter().filter(|(n, _)| here.contains(&n.vpc())) {
         let vni = vni(model, &name.vpc())?;
@@ -114,11 +122,10 @@ fn compile_group(
     ids: &Ids,
     name: &GroupName,
     group: &Group,
-) -> Result<rules::Group, CompileError> {
+) -> Result<rules::List, CompileError> {
     let selects = |way| group.directions.contains(&way);
-    Ok(rules::Group {
-        name: name.to_string(),
-        vni: vni(model, &name.vpc())?,
+    let vni = vni(model, &name.vpc())?;
+    Ok(rules::List {
         selects_ingress: selects(rules::Direction::Ingress),
         selects_egress: selects(rules::Direction::Egress),
         rules: group
@@ -126,6 +133,7 @@ fn compile_group(
             .iter()
             .map(|rule| compile_rule(ids, name, rule))
             .collect::<Result<_, _>>()?,
+        ..rules::List::of_group(name.to_string(), vni, id(&ids.groups, name)?)
     })
 }
 
@@ -148,7 +156,7 @@ fn compile_rule(ids: &Ids, group: &GroupName, rule: &Rule) -> Result<rules::Rule
         Some(IcmpKind::Type(kind)) => (Some(kind), None),
         Some(IcmpKind::Code(kind, code)) => (Some(kind), Some(code)),
     };
-    let peers = peers
+    let named = peers
         .iter()
         .map(|peer| {
             Ok(match peer {
@@ -159,15 +167,18 @@ fn compile_rule(ids: &Ids, group: &GroupName, rule: &Rule) -> Result<rules::Rule
                 Peer::Group(name) => rules::Peer::Group(id(&ids.groups, name)?),
             })
         })
-        .collect::<Result<_, CompileError>>()?;
+        .collect::<Result<Vec<_>, CompileError>>()?;
     Ok(rules::Rule {
-        name: format!("{group}/rules/{name}"),
-        direction: *direction,
-        protocol,
+        protocol: protocol.map(rules::Protocol::Number),
         ports,
         icmp_type,
         icmp_code,
-        peers,
+        peers: if named.is_empty() {
+            rules::Peers::Everyone
+        } else {
+            rules::Peers::Any(named)
+        },
+        ..rules::Rule::allow(format!("{group}/rules/{name}"), *direction)
     })
 }
 

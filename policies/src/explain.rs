@@ -4,7 +4,7 @@
 use penstock_flow::Addr;
 use penstock_flow::tuple::proto;
 pub use penstock_rules::model::Direction;
-use penstock_rules::{Explanation, Query, Ruleset};
+use penstock_rules::{Explanation, Query, Ruleset, Verdict};
 
 use crate::compile::{self, CompileError, port_id};
 use crate::ids::Ids;
@@ -211,9 +211,12 @@ fn refusal(node: &NodeName, port: Option<&PortName>, reason: String) -> Step {
         port: port.cloned(),
         explanation: Explanation {
             allow: false,
+            verdict: Verdict::Deny,
             rule: None,
             reason,
+            tiers: Vec::new(),
             near: Vec::new(),
+            audit: None,
         },
     }
 }

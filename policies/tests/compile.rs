@@ -93,7 +93,8 @@ fn the_example_lets_pass_what_it_says_and_nothing_else() {
                         };
                         let out = query(Direction::Egress, port(&ids, tenant, from), address(to));
                         let into = query(Direction::Ingress, port(&ids, tenant, to), address(from));
-                        let passes = home(from).judge(&out).allow && home(to).judge(&into).allow;
+                        let passes =
+                            home(from).judge(&out).allow() && home(to).judge(&into).allow();
                         let expected = open.contains(&(from, to, proto, dport));
                         assert_eq!(passes, expected, "{tenant} {from} {to} {proto} {dport}");
                     }

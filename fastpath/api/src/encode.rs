@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use penstock_flow::{Addr, Prefix};
-use penstock_rules::model::{Direction, Endpoint, Group, Peer, Policy, Port, Rule, Subnet, Vpc};
+use penstock_rules::model::{Action, Applies, OnChange, Peer, Peers, Protocol, Tier};
+use penstock_rules::model::{
+    Direction, Endpoint, Group, List, Policy, Port, PrefixSet, Rule, Subnet, Vpc,
+};
 
 use crate::v1;
 
@@ -28,6 +31,8 @@ fn difference(old: &Policy, new: &Policy, base: u64, generation: u64) -> v1::Pol
         vpcs,
         subnets,
         groups,
+        sets,
+        lists,
         ports,
         endpoints,
         vteps,
@@ -38,6 +43,8 @@ fn difference(old: &Policy, new: &Policy, base: u64, generation: u64) -> v1::Pol
         vpcs: changed(&old.vpcs, vpcs, |vni, it| vpc(*vni, it)),
         subnets: changed(&old.subnets, subnets, |id, it| subnet(*id, it)),
         groups: changed(&old.groups, groups, |id, it| group(*id, it)),
+        prefix_sets: changed(&old.sets, sets, |id, it| set(*id, it)),
+        lists: changed(&old.lists, lists, |id, it| list(*id, it)),
         ports: changed(&old.ports, ports, |id, it| port(*id, it)),
         endpoints: changed(&old.endpoints, endpoints, endpoint),
         vteps: changed(&old.vteps, vteps, |address, node| v1::Vtep {
@@ -47,6 +54,8 @@ fn difference(old: &Policy, new: &Policy, base: u64, generation: u64) -> v1::Pol
         deleted_vpcs: gone(&old.vpcs, vpcs, |vni| *vni),
         deleted_subnets: gone(&old.subnets, subnets, |id| *id),
         deleted_groups: gone(&old.groups, groups, |id| *id),
+        deleted_prefix_sets: gone(&old.sets, sets, |id| *id),
+        deleted_lists: gone(&old.lists, lists, |id| *id),
         deleted_ports: gone(&old.ports, ports, |id| *id),
         deleted_endpoints: gone(&old.endpoints, endpoints, endpoint_key),
         deleted_vteps: gone(&old.vteps, vteps, |address| bytes(*address)),
@@ -92,11 +101,13 @@ fn vpc(vni: u32, it: &Vpc) -> v1::Vpc {
     let Vpc {
         name,
         default_allow,
+        peers,
     } = it;
     v1::Vpc {
         vni,
         name: name.clone(),
         default_allow: *default_allow,
+        peers: peers.iter().copied().collect(),
     }
 }
 
@@ -119,19 +130,66 @@ fn subnet(id: u32, it: &Subnet) -> v1::Subnet {
 }
 
 fn group(id: u32, it: &Group) -> v1::Group {
-    let Group {
-        name,
-        vni,
-        selects_ingress,
-        selects_egress,
-        rules,
-    } = it;
+    let Group { name, vni } = it;
     v1::Group {
         id,
         vni: *vni,
         name: name.clone(),
+    }
+}
+
+fn set(id: u32, it: &PrefixSet) -> v1::PrefixSet {
+    let PrefixSet {
+        name,
+        vni,
+        prefixes,
+    } = it;
+    v1::PrefixSet {
+        id,
+        vni: *vni,
+        name: name.clone(),
+        prefixes: prefixes.iter().map(prefix).collect(),
+    }
+}
+
+fn list(id: u32, it: &List) -> v1::List {
+    let List {
+        name,
+        vni,
+        tier,
+        priority,
+        applies,
+        selects_ingress,
+        selects_egress,
+        audit,
+        on_change,
+        rules,
+    } = it;
+    let tier = match tier {
+        Tier::Admin => v1::Tier::Admin,
+        Tier::Tenant => v1::Tier::Tenant,
+        Tier::Baseline => v1::Tier::Baseline,
+    };
+    let on_change = match on_change {
+        OnChange::Reevaluate => v1::OnChange::Reevaluate,
+        OnChange::Persist => v1::OnChange::Persist,
+        OnChange::Drop => v1::OnChange::Cut,
+    };
+    let applies = match applies {
+        Applies::Vpc => v1::list::Applies::Vpc(true),
+        Applies::Groups(ids) => v1::list::Applies::Groups(v1::Groups { ids: ids.clone() }),
+    };
+    v1::List {
+        id,
+        vni: *vni,
+        name: name.clone(),
+        tier: tier.into(),
+        priority: u32::from(*priority),
+        applies: Some(applies),
         selects_ingress: *selects_ingress,
         selects_egress: *selects_egress,
+        audit: *audit,
+        on_change: on_change.into(),
         rules: rules.iter().map(rule).collect(),
     }
 }
@@ -140,26 +198,51 @@ fn rule(it: &Rule) -> v1::Rule {
     let Rule {
         name,
         direction,
+        action,
+        priority,
         protocol,
+        source_ports,
         ports,
         icmp_type,
         icmp_code,
         peers,
+        stateful,
+        log,
     } = it;
+    let action = match action {
+        Action::Deny => v1::Action::Deny,
+        Action::Reject => v1::Action::Reject,
+        Action::Pass => v1::Action::Pass,
+        Action::Allow => v1::Action::Allow,
+    };
     v1::Rule {
         name: name.clone(),
         ingress: *direction == Direction::Ingress,
-        protocol: protocol.map(u32::from),
-        ports: ports
-            .iter()
-            .map(|(first, last)| v1::PortRange {
-                first: u32::from(*first),
-                last: u32::from(*last),
-            })
-            .collect(),
+        action: action.into(),
+        priority: u32::from(*priority),
+        protocol: protocol.map(|protocol| match protocol {
+            Protocol::Number(number) => v1::rule::Protocol::Number(u32::from(number)),
+            Protocol::Roce => v1::rule::Protocol::Roce(true),
+        }),
+        source_ports: source_ports.iter().map(range).collect(),
+        ports: ports.iter().map(range).collect(),
         icmp_type: icmp_type.map(u32::from),
         icmp_code: icmp_code.map(u32::from),
-        peers: peers.iter().map(peer).collect(),
+        peers: match peers {
+            Peers::Everyone => None,
+            Peers::Any(peers) => Some(v1::Peers {
+                any: peers.iter().map(peer).collect(),
+            }),
+        },
+        stateless: !stateful,
+        log: *log,
+    }
+}
+
+fn range((first, last): &(u16, u16)) -> v1::PortRange {
+    v1::PortRange {
+        first: u32::from(*first),
+        last: u32::from(*last),
     }
 }
 
@@ -172,6 +255,7 @@ fn peer(it: &Peer) -> v1::Peer {
             prefix: Some(prefix(inside)),
             except: except.iter().map(prefix).collect(),
         }),
+        Peer::Set(id) => v1::peer::Peer::PrefixSet(*id),
         Peer::Group(id) => v1::peer::Peer::Group(*id),
     };
     v1::Peer { peer: Some(peer) }

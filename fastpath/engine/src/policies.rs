@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use penstock_flow::Addr;
 use penstock_rules::model::{Port, PortId, Vni};
-use penstock_rules::{Decision, Judgement, Query, Region, RuleId, Ruleset, closing};
+use penstock_rules::{Decision, Judgement, Query, Region, Ruleset, closing};
 
 /// A ruleset that an engine needs no longer. Dropping it may take long: not on
 /// an lcore.
@@ -18,7 +18,7 @@ use penstock_rules::{Decision, Judgement, Query, Region, RuleId, Ruleset, closin
 pub struct Retired {
     /// The ruleset.
     pub ruleset: Arc<Ruleset>,
-    /// Connections that each of its rules has admitted here, by rule id.
+    /// Connections that each of its rules has admitted here, by [`Ruleset::counter`].
     pub rule_hits: Vec<u64>,
 }
 
@@ -54,7 +54,7 @@ impl PolicyChange {
             from: before.map_or(0, Ruleset::generation),
             closing,
             next: Retired {
-                rule_hits: vec![0; ruleset.rule_count()],
+                rule_hits: vec![0; ruleset.counters()],
                 ruleset,
             },
         }
@@ -173,20 +173,16 @@ impl Policies {
 
     /// As [`Ruleset::judge`]; closed where there is none.
     pub(crate) fn judge(&self, query: &Query) -> Judgement {
-        self.rules().map_or(
-            Judgement {
-                allow: false,
-                decision: Decision::NoPort,
-            },
-            |rules| rules.judge(query),
-        )
+        self.rules()
+            .map_or(Judgement::NO_PORT, |rules| rules.judge(query))
     }
 
     /// A connection was opened by this decision of the current ruleset.
     pub(crate) fn count(&mut self, decision: Decision) {
-        if let Decision::Rule(RuleId(id)) = decision
+        if let Decision::Rule(id) = decision
             && let Some(current) = &mut self.current
-            && let Some(hits) = current.rule_hits.get_mut(id as usize)
+            && let Some(counter) = current.ruleset.counter(id)
+            && let Some(hits) = current.rule_hits.get_mut(counter)
         {
             *hits += 1;
         }

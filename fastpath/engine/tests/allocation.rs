@@ -87,9 +87,11 @@ fn neither_packets_nor_timers_allocate() {
     let mut bed = Bed::new();
     bed.change(|_, policy| {
         // e is closed, so something is denied.
-        policy
-            .groups
-            .insert(7, bed::world::group(bed::world::BLUE, true, true, vec![]));
+        bed::world::put_group(
+            policy,
+            7,
+            bed::world::group(bed::world::BLUE, true, true, vec![]),
+        );
         if let Some(port) = policy.ports.get_mut(&5) {
             port.groups = vec![7];
         }
@@ -181,9 +183,11 @@ fn judging_again_allocates_nothing_either() {
         .open(&mut bed);
     }
     bed.change(|_, policy| {
-        policy
-            .groups
-            .insert(7, bed::world::group(bed::world::BLUE, true, true, vec![]));
+        bed::world::put_group(
+            policy,
+            7,
+            bed::world::group(bed::world::BLUE, true, true, vec![]),
+        );
         if let Some(port) = policy.ports.get_mut(&1) {
             port.groups = vec![7];
         }

@@ -6,47 +6,51 @@
 //! that the rest of the node is left in peace, and a change that only opens
 //! needs no fence at all.
 //!
-//! It looks at programs, not at packets: one comparison serves all ports of
-//! equal groups, and what has not changed is recognised by its rules. It speaks
-//! of verdicts only; whose addresses a port has is not one of them.
+//! It looks at rules, not at packets. A verdict turns to no only where a rule that
+//! allowed or passed on is not what it was, where one that refuses or passes on
+//! is new, where a peer has left the former or joined the latter, or where a
+//! tier begins or ceases to decide. One comparison serves all ports of the same
+//! lists, and what is shared by both rulesets is not looked at. It speaks of
+//! verdicts only; whose addresses a port has is not one of them.
 
+mod change;
 mod coarsen;
+mod cover;
 mod lost;
 mod region;
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 pub use region::Region;
 
+use self::change::Change;
 use self::coarsen::coarsen;
-use self::lost::{Change, Part, WHOLE};
-use crate::model::{Direction, GroupId, PortId, Vni};
-use crate::program::Program;
-use crate::ruleset::{Ruleset, Side};
+use self::lost::{Part, WHOLE, lost};
+use crate::model::{Direction, PortId, Vni};
+use crate::ruleset::{Ladder, Ruleset};
 
 /// Regions that hold every packet which `old` allows and `new` does not, a
-/// packet being seen in the VPC that its port had in `old`. None where nothing
+/// packet being seen in the VPC that its port had in `old`, and whatever a list
+/// that cuts connections when it changes may have admitted. None where nothing
 /// can close; otherwise at most `most`, but one at least: where more would be
 /// exact, they are merged.
 ///
 /// They may hold more than closes. Exact are ports and directions; a protocol
-/// is held where some of its packets close, and a peer's prefix as it was
-/// written, or one address for each member that left a group.
+/// is held where some of its packets may close, and a peer's prefix as it was
+/// written, or one address for each member that left or joined a group.
 #[must_use]
 pub fn closing(old: &Ruleset, new: &Ruleset, most: usize) -> Vec<Region> {
     let most = most.max(1);
     let change = Change::new(old, new, most);
-    let changed = changed_groups(old, new);
-    let nothing = Arc::new(Program::default());
     let mut regions = Vec::new();
-    let mut compared = BTreeMap::<Pair, Compared<'_>>::new();
-    for (id, port) in old.ports() {
-        let Some(now) = new.ports().get(id).filter(|now| now.vni == port.vni) else {
-            if !port.ingress.is_closed() || !port.egress.is_closed() {
+    let mut alike = BTreeMap::<Pair<'_>, Vec<PortId>>::new();
+    for (id, port) in old.parts().ports.iter() {
+        let vni = port.port.vni;
+        let Some(now) = new.compiled(*id).filter(|now| now.port.vni == vni) else {
+            if old.lets_pass(port) {
                 regions.push(Region {
-                    vni: Some(port.vni),
+                    vni: Some(vni),
                     port: Some(*id),
                     ..Region::EVERYTHING
                 });
@@ -54,44 +58,16 @@ pub fn closing(old: &Ruleset, new: &Ruleset, most: usize) -> Vec<Region> {
             continue;
         };
         for direction in [Direction::Ingress, Direction::Egress] {
-            let whole = Region {
-                direction: Some(direction),
-                ..one(port.vni, *id, WHOLE)
-            };
-            let (before, after) = match (port.side(direction), now.side(direction)) {
-                (Side::Default { allow: false }, _) | (_, Side::Default { allow: true }) => {
-                    continue;
-                }
-                (Side::Default { allow: true }, Side::Default { allow: false }) => {
-                    regions.push(whole);
-                    continue;
-                }
-                (Side::Default { allow: true }, Side::Selected(after)) => {
-                    if !after.everyone.allows_all() {
-                        regions.push(whole);
-                    }
-                    continue;
-                }
-                (Side::Selected(before), Side::Default { allow: false }) => (before, &nothing),
-                (Side::Selected(before), Side::Selected(after)) => (before, after),
-            };
-            let pair = (port.vni, direction, Arc::as_ptr(before), Arc::as_ptr(after));
-            compared
-                .entry(pair)
-                .or_insert_with(|| Compared {
-                    before,
-                    after,
-                    same_rules: !Arc::ptr_eq(after, &nothing)
-                        && same_groups(&change, *id, &changed),
-                    ports: Vec::new(),
-                })
-                .ports
-                .push(*id);
+            let (before, after) = (port.ladder(direction), now.ladder(direction));
+            if change.concerns(vni, direction, before, after) {
+                let pair = (vni, direction, before, after);
+                alike.entry(pair).or_default().push(*id);
+            }
         }
     }
-    for ((vni, direction, ..), c) in compared {
-        let parts = change.lost(vni, c.before, c.after, c.same_rules);
-        spread(vni, &parts, c.ports, most, |region| {
+    for ((vni, direction, before, after), ports) in alike {
+        let parts = lost(&change, vni, direction, before, after);
+        spread(vni, &parts, ports, most, |region| {
             regions.push(Region {
                 direction: Some(direction),
                 ..region
@@ -101,15 +77,8 @@ pub fn closing(old: &Ruleset, new: &Ruleset, most: usize) -> Vec<Region> {
     coarsen(regions, most)
 }
 
-/// Ports of the same groups before, and of the same groups after.
-type Pair = (Vni, Direction, *const Program, *const Program);
-
-struct Compared<'a> {
-    before: &'a Program,
-    after: &'a Program,
-    same_rules: bool,
-    ports: Vec<PortId>,
-}
+/// Ports to which the same lists applied before, and the same apply after.
+type Pair<'a> = (Vni, Direction, &'a Ladder, &'a Ladder);
 
 /// Says the parts of each of `ports`, or something larger where that is more
 /// than `most`.
@@ -148,25 +117,4 @@ fn one(vni: Vni, port: PortId, (protocol, peer): Part) -> Region {
         protocol,
         peer,
     }
-}
-
-/// The groups whose rules are not what they were.
-fn changed_groups(old: &Ruleset, new: &Ruleset) -> BTreeSet<GroupId> {
-    let now = &new.policy().groups;
-    let of_old = old.policy().groups.iter();
-    of_old
-        .filter(|(id, group)| now.get(id).is_none_or(|now| now.rules != group.rules))
-        .map(|(id, _)| *id)
-        .collect()
-}
-
-/// Whether every group of a port is still one of its groups, with the same rules.
-fn same_groups(change: &Change<'_>, id: PortId, changed: &BTreeSet<GroupId>) -> bool {
-    let (Some(before), Some(after)) = (change.old.port(id), change.new.port(id)) else {
-        return false;
-    };
-    before
-        .groups
-        .iter()
-        .all(|group| after.groups.contains(group) && !changed.contains(group))
 }

@@ -1,17 +1,19 @@
 //! A judgement in words.
 
+mod misses;
+mod tiers;
+mod words;
+
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use penstock_flow::Addr;
-use penstock_flow::tuple::proto;
-
-use crate::model::{Direction, Group, Peer, Port, Rule};
-use crate::query::{Decision, Judgement, Query};
+use self::words::Packet;
+use crate::model::{Action, Direction, List, Tier};
+use crate::query::{Decision, Judgement, Query, Verdict};
 use crate::ruleset::Ruleset;
-use crate::service::dports;
+pub use tiers::{Match, Outcome, TierSays};
 
 /// How many near misses are worth reading.
 const NEAR: usize = 8;
@@ -21,13 +23,19 @@ const NEAR: usize = 8;
 pub struct Explanation {
     /// Whether it may.
     pub allow: bool,
+    /// What becomes of it.
+    pub verdict: Verdict,
     /// The deciding rule's full name.
     pub rule: Option<String>,
     /// One sentence.
     pub reason: String,
+    /// What each tier says, as far as they are asked.
+    pub tiers: Vec<TierSays>,
     /// Where it is closed: rules that allow something like it, the closest
     /// first, at most eight.
     pub near: Vec<NearMiss>,
+    /// It passes because a list is in audit: what would refuse it.
+    pub audit: Option<String>,
 }
 
 /// A rule that does not match, and why not.
@@ -42,6 +50,9 @@ pub struct NearMiss {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;
+        if let Some(audit) = &self.audit {
+            write!(f, "\n  in audit: {audit}")?;
+        }
         for near in &self.near {
             write!(f, "\n  {}: {}", near.rule, near.why)?;
         }
@@ -53,8 +64,37 @@ impl Ruleset {
     /// Puts a judgement of this ruleset into words.
     #[must_use]
     pub fn explain(&self, judgement: &Judgement, query: &Query) -> Explanation {
-        let mut rule = None;
-        let mut near = Vec::new();
+        let reason = self.reason(judgement.verdict, judgement.decision, query);
+        let rule = match judgement.decision {
+            Decision::Rule(id) => Some(self.rule_name(id).to_string()),
+            Decision::Closed | Decision::VpcDefault | Decision::NoPort => None,
+        };
+        let near = match judgement.decision {
+            Decision::Closed => self.near(query),
+            Decision::Rule(_) | Decision::VpcDefault | Decision::NoPort => Vec::new(),
+        };
+        Explanation {
+            allow: judgement.allow(),
+            verdict: judgement.verdict,
+            rule,
+            reason,
+            tiers: self.tiers(query),
+            near,
+            audit: judgement.audit.map(|decision| {
+                // Whether it would tell the sender is the rule's affair.
+                let verdict = match decision {
+                    Decision::Rule(id) => match self.rule(id).map(|rule| rule.action) {
+                        Some(Action::Reject) => Verdict::Reject,
+                        _ => Verdict::Deny,
+                    },
+                    _ => Verdict::Deny,
+                };
+                self.reason(verdict, decision, query)
+            }),
+        }
+    }
+
+    fn reason(&self, verdict: Verdict, decision: Decision, query: &Query) -> String {
         let packet = Packet(query);
         let port = self.port(query.port);
         let name = port.map_or("?", |port| &port.name);
@@ -62,26 +102,26 @@ impl Ruleset {
             Direction::Ingress => "ingress",
             Direction::Egress => "egress",
         };
-        let reason = match judgement.decision {
-            Decision::Rule(id) => {
-                let allowed_by = self.rule_name(id);
-                rule = Some(allowed_by.to_string());
-                format!("rule {allowed_by} allows {packet}")
-            }
+        let does = match verdict {
+            Verdict::Allow => "allows",
+            Verdict::Deny => "denies",
+            Verdict::Reject => "rejects",
+        };
+        match decision {
+            Decision::Rule(id) => format!("rule {} {does} {packet}", self.rule_name(id)),
             Decision::Closed => {
-                let groups = port.map_or_else(Vec::new, |port| self.selecting(port, query));
-                near = port.map_or_else(Vec::new, |port| self.near(port, query));
+                let lists = self.asked(query, Tier::Tenant);
+                let names: Vec<&str> = lists.iter().map(|(_, list)| list.name.as_str()).collect();
                 format!(
                     "{way} of port {name} is closed by {}, and no rule of its groups allows {packet}",
-                    groups.join(", ")
+                    names.join(", ")
                 )
             }
             Decision::VpcDefault => {
-                let vpc = port.and_then(|port| self.policy().vpcs.get(&port.vni));
+                let vpc = port.and_then(|port| self.vpc(port.vni));
                 format!(
-                    "no security group selects {way} of port {name}, and VPC {} {} by default",
+                    "no security group selects {way} of port {name}, and VPC {} {does} by default",
                     vpc.map_or("?", |vpc| &vpc.name),
-                    if judgement.allow { "allows" } else { "denies" },
                 )
             }
             Decision::NoPort => {
@@ -90,172 +130,30 @@ impl Ruleset {
                     query.port
                 )
             }
-        };
-        Explanation {
-            allow: judgement.allow,
-            rule,
-            reason,
-            near,
         }
     }
 
-    fn selecting<'a>(&'a self, port: &'a Port, query: &Query) -> Vec<&'a str> {
-        self.groups(port)
-            .filter(|group| group.selects(query.direction))
-            .map(|group| group.name.as_str())
-            .collect()
-    }
-
-    fn near(&self, port: &Port, query: &Query) -> Vec<NearMiss> {
-        let mut found: Vec<(usize, NearMiss)> = self
-            .groups(port)
-            .flat_map(|group| &group.rules)
+    fn near(&self, query: &Query) -> Vec<NearMiss> {
+        let Some(port) = self.port(query.port) else {
+            return Vec::new();
+        };
+        let lists = self.asked(query, Tier::Tenant);
+        let rules = lists.iter().flat_map(|(_, list): &(_, &List)| &list.rules);
+        let mut found: Vec<(usize, NearMiss)> = rules
             .filter(|rule| rule.direction == query.direction)
-            .map(|rule| {
-                let misses = self.misses(port, rule, query);
-                (
-                    misses.len(),
-                    NearMiss {
-                        rule: rule.name.clone(),
-                        why: misses.join("; "),
-                    },
-                )
+            .map(|rule| (rule, self.misses(port.vni, rule, query)))
+            // A list in audit may hold one that matches.
+            .filter(|(_, misses)| !misses.is_empty())
+            .map(|(rule, misses)| {
+                let near = NearMiss {
+                    rule: rule.name.clone(),
+                    why: misses.join("; "),
+                };
+                (misses.len(), near)
             })
             .collect();
         found.sort_by_key(|(misses, _)| *misses);
         found.truncate(NEAR);
         found.into_iter().map(|(_, near)| near).collect()
-    }
-
-    /// What of a rule does not match.
-    fn misses(&self, port: &Port, rule: &Rule, query: &Query) -> Vec<String> {
-        let mut misses = Vec::new();
-        match rule.protocol {
-            Some(p) if p != query.proto => {
-                misses.push(format!(
-                    "is for {}, not {}",
-                    Protocol(p),
-                    Protocol(query.proto)
-                ));
-            }
-            Some(p) => {
-                let is_icmp = matches!(p, proto::ICMP | proto::ICMPV6);
-                let hit = dports(rule).any(|(a, b)| (a..=b).contains(&query.dport));
-                if !hit && is_icmp {
-                    misses.push(format!("is not for {}", Packet(query).what()));
-                } else if !hit {
-                    let ports: Vec<_> = rule.ports.iter().map(|r| Range(*r).to_string()).collect();
-                    misses.push(format!(
-                        "is for port {}, not {}",
-                        ports.join(", "),
-                        query.dport
-                    ));
-                }
-            }
-            None => {}
-        }
-        let groups = self.groups_of(port.vni, query.peer);
-        let is_peer = |peer: &Peer| match peer {
-            Peer::Group(group) => groups.contains(group),
-            Peer::Cidr { prefix, except } => {
-                prefix.contains(query.peer) && !except.iter().any(|e| e.contains(query.peer))
-            }
-        };
-        if !rule.peers.is_empty() && !rule.peers.iter().any(is_peer) {
-            misses.push(format!(
-                "is for {}, which {} is not in",
-                self.peers(rule),
-                query.peer
-            ));
-        }
-        misses
-    }
-
-    fn peers(&self, rule: &Rule) -> String {
-        let mut names: Vec<String> = rule
-            .peers
-            .iter()
-            .take(4)
-            .map(|peer| match peer {
-                Peer::Group(id) => {
-                    let group = self.policy().groups.get(id);
-                    group.map_or_else(|| id.to_string(), |group| group.name.clone())
-                }
-                Peer::Cidr { prefix, except } if except.is_empty() => prefix.to_string(),
-                Peer::Cidr { prefix, .. } => format!("{prefix} with exceptions"),
-            })
-            .collect();
-        if rule.peers.len() > names.len() {
-            names.push(format!("{} more", rule.peers.len() - names.len()));
-        }
-        names.join(", ")
-    }
-
-    fn groups<'a>(&'a self, port: &'a Port) -> impl Iterator<Item = &'a Group> {
-        port.groups
-            .iter()
-            .filter_map(|id| self.policy().groups.get(id))
-    }
-}
-
-/// A query as one reads a packet.
-struct Packet<'a>(&'a Query);
-
-impl Packet<'_> {
-    fn what(&self) -> String {
-        let Query { proto, dport, .. } = *self.0;
-        match proto {
-            proto::ICMP | proto::ICMPV6 => {
-                format!(
-                    "{} type {} code {}",
-                    Protocol(proto),
-                    dport >> 8,
-                    dport & 0xff
-                )
-            }
-            proto::TCP | proto::UDP | proto::SCTP => {
-                format!("{} to port {dport}", Protocol(proto))
-            }
-            _ => Protocol(proto).to_string(),
-        }
-    }
-}
-
-impl fmt::Display for Packet<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let peer: Addr = self.0.peer;
-        let way = match self.0.direction {
-            Direction::Ingress => "from",
-            Direction::Egress => "towards",
-        };
-        write!(f, "{} {way} {peer}", self.what())
-    }
-}
-
-struct Protocol(u8);
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            proto::TCP => f.write_str("TCP"),
-            proto::UDP => f.write_str("UDP"),
-            proto::SCTP => f.write_str("SCTP"),
-            proto::ICMP => f.write_str("ICMP"),
-            proto::ICMPV6 => f.write_str("ICMPv6"),
-            other => write!(f, "protocol {other}"),
-        }
-    }
-}
-
-struct Range((u16, u16));
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, last) = self.0;
-        if first == last {
-            write!(f, "{first}")
-        } else {
-            write!(f, "{first}-{last}")
-        }
     }
 }

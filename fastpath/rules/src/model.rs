@@ -1,32 +1,46 @@
 //! A node's policy as data: what the controller compiles to and the worker
 //! compiles from. Maps are ordered, so equal policies are equal values.
 
-use alloc::collections::BTreeMap;
+mod list;
+
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use penstock_flow::{Addr, Mac, Prefix};
 
+pub use list::{
+    Action, Applies, DEFAULT_PRIORITY, Direction, List, OnChange, Peer, Peers, Protocol, Rule, Tier,
+};
+
 /// A VPC's id on the data plane: its VNI, 1 to 2^24 - 1.
 pub type Vni = u32;
-/// A port's id, chosen by the controller; 0 is no port.
+/// A port's id. All ids but VNIs are chosen by the controller, from one space; 0 is none.
 pub type PortId = u32;
-/// A security group's id, chosen by the controller.
+/// A group's id.
 pub type GroupId = u32;
-/// A subnet's id, chosen by the controller.
+/// A subnet's id.
 pub type SubnetId = u32;
+/// A prefix set's id.
+pub type SetId = u32;
+/// A list's id.
+pub type ListId = u32;
 
 /// Everything one node has to judge by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Counts policies of this node; 0: none yet.
     pub generation: u64,
-    /// The VPCs that have a port on this node.
+    /// The VPCs that have a port on this node, and those peered in force with one.
     pub vpcs: BTreeMap<Vni, Vpc>,
-    /// Their subnets.
+    /// Subnets of the VPCs that have a port here.
     pub subnets: BTreeMap<SubnetId, Subnet>,
-    /// Their security groups.
+    /// Who can be named together. Who is in a group stands at endpoints and ports.
     pub groups: BTreeMap<GroupId, Group>,
+    /// Prefixes that can be named together.
+    pub sets: BTreeMap<SetId, PrefixSet>,
+    /// The rules of security groups and policies.
+    pub lists: BTreeMap<ListId, List>,
     /// This node's ports.
     pub ports: BTreeMap<PortId, Port>,
     /// Every address of those VPCs, on whatever node.
@@ -42,6 +56,8 @@ pub struct Vpc {
     pub name: String,
     /// What happens where nothing decides.
     pub default_allow: bool,
+    /// The VPCs that are peered with it in force. No address is in two of them.
+    pub peers: BTreeSet<Vni>,
 }
 
 /// A subnet: who its gateway is.
@@ -59,61 +75,24 @@ pub struct Subnet {
     pub mtu: u16,
 }
 
-/// A security group.
+/// A security group, or everyone whom a selector finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
+    /// Full resource name, or the selector's text.
+    pub name: String,
+    /// The VPC whose ports may be members.
+    pub vni: Vni,
+}
+
+/// Prefixes under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrefixSet {
     /// Full resource name.
     pub name: String,
     /// The VPC it belongs to.
     pub vni: Vni,
-    /// Members' ingress is closed except for what a rule allows.
-    pub selects_ingress: bool,
-    /// Members' egress is closed except for what a rule allows.
-    pub selects_egress: bool,
-    /// Allow rules.
-    pub rules: Vec<Rule>,
-}
-
-/// An allow rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Full name: `GROUP/rules/RULE`.
-    pub name: String,
-    /// Which way it looks.
-    pub direction: Direction,
-    /// IANA number; `None`: any.
-    pub protocol: Option<u8>,
-    /// Destination ports, both ends included; empty: all.
-    pub ports: Vec<(u16, u16)>,
-    /// ICMP type; `None`: all.
-    pub icmp_type: Option<u8>,
-    /// ICMP code; `None`: all.
-    pub icmp_code: Option<u8>,
-    /// The other end, any of these; empty: everyone.
-    pub peers: Vec<Peer>,
-}
-
-/// As seen from the port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// To the port.
-    Ingress,
-    /// From the port.
-    Egress,
-}
-
-/// The other end of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// Inside `prefix` and in none of `except`.
-    Cidr {
-        /// Where.
-        prefix: Prefix,
-        /// Holes in it.
-        except: Vec<Prefix>,
-    },
-    /// An address whose endpoint is a member.
-    Group(GroupId),
+    /// Either family, ascending, each once; they may nest.
+    pub prefixes: Vec<Prefix>,
 }
 
 /// A port on this node.

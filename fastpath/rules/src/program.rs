@@ -1,117 +1,234 @@
-//! What the ports of one set of groups share in one direction.
+//! One list, compiled: it knows no port, so all ports share it.
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use penstock_flow::{Addr, Prefix};
+use hashbrown::HashMap;
 
-use crate::model::{GroupId, Peer, Rule};
-use crate::peers::{Holes, Prefixes};
+use crate::model::{Action, Direction, List, ListId, Peer, Peers, Tier};
 use crate::query::RuleId;
-use crate::service::{Service, lower};
+use crate::service::{Header, NONE, Rank, Service};
+use crate::tags::{self, Tag, TagTable};
 
-/// The allow-list of a selected direction.
-#[derive(Clone, Debug, Default)]
+/// A list and its program.
+#[derive(Clone, Debug)]
 pub(crate) struct Program {
-    pub(crate) everyone: Arc<Service>,
-    /// By group, ascending.
-    pub(crate) groups: Vec<(GroupId, Arc<Service>)>,
-    pub(crate) v4: Prefixes<Arc<Service>>,
-    pub(crate) v6: Prefixes<Arc<Service>>,
+    pub(crate) id: ListId,
+    pub(crate) list: Arc<List>,
+    /// The rules in the order in which they are asked.
+    order: Box<[Ranked]>,
+    ingress: Way,
+    egress: Way,
 }
 
-/// Services that were built already, by the rules they flatten.
-pub(crate) type Services = BTreeMap<Vec<RuleId>, Arc<Service>>;
+/// What is asked of a rule when it has matched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ranked {
+    /// Its place in the list as declared.
+    pub(crate) index: u16,
+    pub(crate) priority: u16,
+    pub(crate) action: Action,
+    pub(crate) stateful: bool,
+    pub(crate) log: bool,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Way {
+    /// Rules about everyone.
+    pub(crate) everyone: Option<Box<Service>>,
+    /// Rules about peers of a tag: places in `services`.
+    pub(crate) tags: TagTable,
+    pub(crate) services: Box<[Service]>,
+}
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
 impl Program {
-    /// Rules ascending by id; every one is in force.
-    pub(crate) fn new(rules: &[(RuleId, &Rule)], services: &mut Services) -> Self {
-        let mut everyone = Vec::new();
-        let mut groups = BTreeMap::<GroupId, Vec<(RuleId, &Rule)>>::new();
-        let mut cidrs = BTreeMap::<(Prefix, Holes), Vec<(RuleId, &Rule)>>::new();
-        for &(id, rule) in rules {
-            if rule.peers.is_empty() {
-                everyone.push((id, rule));
-            }
-            for peer in &rule.peers {
-                let named_by = match peer {
-                    Peer::Group(group) => groups.entry(*group).or_default(),
-                    Peer::Cidr { prefix, except } => cidrs
-                        .entry((*prefix, Holes::new(*prefix, except)))
-                        .or_default(),
-                };
-                // A rule may name a peer twice.
-                if named_by.last().is_none_or(|(last, _)| *last != id) {
-                    named_by.push((id, rule));
+    /// `tag_of` names the tag of a CIDR peer. The list's rules are `checked`.
+    pub(crate) fn new(id: ListId, list: Arc<List>, mut tag_of: impl FnMut(&Peer) -> Tag) -> Self {
+        let mut order: Vec<usize> = (0..list.rules.len()).collect();
+        // Names are told apart at the very end, for they may be long.
+        let by_priority = list.tier != Tier::Tenant;
+        order.sort_by(|a, b| {
+            let (Some(a), Some(b)) = (list.rules.get(*a), list.rules.get(*b)) else {
+                return core::cmp::Ordering::Equal;
+            };
+            let ahead = if by_priority {
+                (a.priority, a.action).cmp(&(b.priority, b.action))
+            } else {
+                core::cmp::Ordering::Equal
+            };
+            ahead.then_with(|| a.name.cmp(&b.name))
+        });
+        let mut ingress = Builder::default();
+        let mut egress = Builder::default();
+        for (rank, index) in (0..NONE).zip(&order) {
+            let Some(rule) = list.rules.get(*index) else {
+                continue;
+            };
+            let way = match rule.direction {
+                Direction::Ingress => &mut ingress,
+                Direction::Egress => &mut egress,
+            };
+            match &rule.peers {
+                Peers::Everyone => way.everyone.push(rank),
+                Peers::Any(peers) => {
+                    for peer in peers {
+                        way.add(tag_of(peer), rank);
+                    }
                 }
             }
         }
-        let mut v4 = Vec::new();
-        let mut v6 = Vec::new();
-        for ((prefix, holes), rules) in cidrs {
-            let family = if prefix.is_v4() { &mut v4 } else { &mut v6 };
-            family.push((prefix, holes, shared(&rules, services)));
-        }
+        let ranked: Box<[Ranked]> = order
+            .iter()
+            .filter_map(|index| {
+                let rule = list.rules.get(*index)?;
+                Some(Ranked {
+                    index: u16::try_from(*index).ok()?,
+                    priority: rule.priority,
+                    action: rule.action,
+                    stateful: rule.stateful,
+                    log: rule.log,
+                })
+            })
+            .collect();
+        let rules = |rank: Rank| list.rules.get(*order.get(usize::from(rank))?);
         Self {
-            everyone: shared(&everyone, services),
-            groups: groups
-                .into_iter()
-                .map(|(group, rules)| (group, shared(&rules, services)))
-                .collect(),
-            v4: Prefixes::new(v4),
-            v6: Prefixes::new(v6),
+            id,
+            ingress: ingress.build(&rules),
+            egress: egress.build(&rules),
+            order: ranked,
+            list,
         }
     }
 
-    /// The lowest rule that allows it. `groups`: the peer's.
+    /// The first rule that matches.
+    #[inline]
     pub(crate) fn find(
         &self,
-        peer: Addr,
-        groups: &[GroupId],
-        proto: u8,
-        dport: u16,
-    ) -> Option<RuleId> {
-        let mut found = None;
-        for service in self.at(peer, groups) {
-            found = lower(found, service.find(proto, dport));
+        direction: Direction,
+        header: Header,
+        tags: impl Iterator<Item = Tag>,
+    ) -> Option<&Ranked> {
+        self.ranked(self.way(direction).find(header, tags))
+    }
+
+    pub(crate) const fn way(&self, direction: Direction) -> &Way {
+        match direction {
+            Direction::Ingress => &self.ingress,
+            Direction::Egress => &self.egress,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ranked(&self, rank: Rank) -> Option<&Ranked> {
+        self.order.get(usize::from(rank))
+    }
+
+    pub(crate) const fn rule_id(&self, ranked: &Ranked) -> RuleId {
+        RuleId {
+            list: self.id,
+            index: ranked.index,
+        }
+    }
+
+    /// How many services there are.
+    pub(crate) fn services(&self) -> usize {
+        [&self.ingress, &self.egress]
+            .iter()
+            .map(|way| way.services.len() + usize::from(way.everyone.is_some()))
+            .sum()
+    }
+
+    /// Entries, as a measure of its memory.
+    pub(crate) fn entries(&self) -> usize {
+        let ways = [&self.ingress, &self.egress];
+        let of_way = |way: &&Way| {
+            let services = way.services.iter().chain(way.everyone.as_deref());
+            way.tags.len() + services.map(Service::entries).sum::<usize>()
+        };
+        self.order.len() + ways.iter().map(of_way).sum::<usize>()
+    }
+}
+
+impl Way {
+    /// The services of a peer with these tags.
+    #[inline]
+    pub(crate) fn at(&self, tags: impl Iterator<Item = Tag>) -> impl Iterator<Item = &Service> {
+        let has_tags = !self.tags.is_empty();
+        let tagged = tags
+            .take_while(move |_| has_tags)
+            .filter_map(|tag| self.service(tag));
+        self.everyone.as_deref().into_iter().chain(tagged)
+    }
+
+    #[inline]
+    fn find(&self, header: Header, tags: impl Iterator<Item = Tag>) -> Rank {
+        let mut found = NONE;
+        for service in self.at(tags) {
+            found = found.min(service.find(header));
         }
         found
     }
 
-    /// What a peer of these groups is allowed, taken together.
-    pub(crate) fn at(&self, peer: Addr, groups: &[GroupId]) -> impl Iterator<Item = &Service> {
-        core::iter::once(&self.everyone)
-            .chain(groups.iter().filter_map(|group| self.group(*group)))
-            .chain(self.family(peer.is_v4()).around(peer))
-            .map(|service| &**service)
-    }
-
-    /// Whether there is no rule in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.everyone.is_empty()
-            && self.groups.is_empty()
-            && self.v4.is_empty()
-            && self.v6.is_empty()
-    }
-
-    /// What members of a group are allowed as such.
-    pub(crate) fn group(&self, group: GroupId) -> Option<&Arc<Service>> {
-        let i = self.groups.binary_search_by_key(&group, |(g, _)| *g).ok()?;
-        self.groups.get(i).map(|(_, service)| service)
-    }
-
-    /// The prefixes of one family.
-    pub(crate) const fn family(&self, is_v4: bool) -> &Prefixes<Arc<Service>> {
-        if is_v4 { &self.v4 } else { &self.v6 }
+    #[inline]
+    pub(crate) fn service(&self, tag: Tag) -> Option<&Service> {
+        self.services.get(self.tags.get(tag)? as usize)
     }
 }
 
-fn shared(rules: &[(RuleId, &Rule)], services: &mut Services) -> Arc<Service> {
-    let key: Vec<RuleId> = rules.iter().map(|(id, _)| *id).collect();
-    Arc::clone(
-        services
-            .entry(key)
-            .or_insert_with(|| Arc::new(Service::new(rules.iter().copied()))),
-    )
+/// The tag of a peer that has an id.
+pub(crate) const fn named(peer: &Peer) -> Option<Tag> {
+    match peer {
+        Peer::Group(id) => Some(tags::group(*id)),
+        Peer::Set(id) => Some(tags::set(*id)),
+        Peer::Cidr { .. } => None,
+    }
+}
+
+/// A direction being put together.
+#[derive(Default)]
+struct Builder {
+    everyone: Vec<Rank>,
+    tags: Vec<(Tag, Vec<Rank>)>,
+    places: Map<Tag, usize>,
+}
+
+impl Builder {
+    fn add(&mut self, tag: Tag, rank: Rank) {
+        let place = *self.places.entry(tag).or_insert(self.tags.len());
+        match self.tags.get_mut(place) {
+            // A rule may name a peer twice.
+            Some((_, ranks)) if ranks.last() == Some(&rank) => {}
+            Some((_, ranks)) => ranks.push(rank),
+            None => self.tags.push((tag, Vec::from([rank]))),
+        }
+    }
+
+    fn build<'a>(self, rules: &impl Fn(Rank) -> Option<&'a crate::model::Rule>) -> Way {
+        let service = |ranks: &[Rank]| {
+            let found = ranks.iter().filter_map(|rank| Some((*rank, rules(*rank)?)));
+            Service::new(found)
+        };
+        let everyone = (!self.everyone.is_empty()).then(|| Box::new(service(&self.everyone)));
+        let mut services = Vec::new();
+        // Peers that the same rules name share a service.
+        let mut known = Map::<Vec<Rank>, u32>::default();
+        let mut entries = Vec::with_capacity(self.tags.len());
+        for (tag, ranks) in self.tags {
+            let next = u32::try_from(services.len()).unwrap_or(u32::MAX);
+            let place = *known.entry_ref(&ranks[..]).or_insert_with(|| {
+                services.push(service(&ranks));
+                next
+            });
+            entries.push((tag, place));
+        }
+        Way {
+            everyone,
+            tags: TagTable::new(entries.into_iter()),
+            services: services.into_boxed_slice(),
+        }
+    }
 }

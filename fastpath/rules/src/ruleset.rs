@@ -1,53 +1,87 @@
 //! A policy, compiled.
 
+mod apply;
+mod ladder;
+mod link;
+mod put;
+mod settle;
+mod vpc;
+
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
-use penstock_flow::Addr;
+use penstock_flow::{Addr, Mac};
 
+use crate::delta::Delta;
 use crate::error::CompileError;
 use crate::model::{
-    Direction, Endpoint, Group, GroupId, Peer, Policy, Port, PortId, Rule, Subnet, SubnetId, Vni,
+    Action, Direction, Endpoint, Group, GroupId, List, ListId, Policy, Port, PortId, PrefixSet,
+    Rule, SetId, Subnet, SubnetId, Tier, Vni, Vpc,
 };
-use crate::program::{Program, Services};
-use crate::query::{Decision, Judgement, Query, RuleId};
-use crate::service;
+use crate::program::Program;
+use crate::query::RuleId;
+use crate::shards::{Shards, Slot, Slots};
 
-pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
+pub(crate) use ladder::Ladder;
+pub(crate) use vpc::Network;
 
-/// A policy, compiled for lookup. Its memory is linear in the policy, times
-/// the number of different sets of groups that ports have.
-#[derive(Clone, Debug)]
+/// A policy, compiled for lookup. Its memory is linear in the policy. It never
+/// changes; a changed one shares with it what is the same.
+#[derive(Clone, Debug, Default)]
 pub struct Ruleset {
-    policy: Policy,
-    rules: Vec<(GroupId, usize)>,
-    ports: Map<PortId, Compiled>,
-    /// The groups of whoever has an address.
-    members: Map<(Vni, Addr), Arc<[GroupId]>>,
-    gateways: Map<(Vni, Addr), SubnetId>,
+    generation: u64,
+    vpcs: Shards<Vni, Arc<Network>>,
+    subnets: Arc<Subnets>,
+    groups: Shards<GroupId, Arc<Named<Group>>>,
+    sets: Shards<SetId, Arc<Named<Arc<PrefixSet>>>>,
+    /// Where each list's program is.
+    lists: Shards<ListId, Slot>,
+    programs: Slots<Placed>,
+    ports: Shards<PortId, Arc<Compiled>>,
+    endpoints: Shards<(Vni, Addr), Member>,
+    vteps: Arc<BTreeMap<Addr, String>>,
+    /// Counters of rules given away so far.
+    counters: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Subnets {
+    by_id: BTreeMap<SubnetId, Subnet>,
+    gateways: HashMap<(Vni, Addr), SubnetId, foldhash::fast::FixedState>,
+}
+
+/// Something that others name.
+#[derive(Clone, Debug)]
+pub(crate) struct Named<T> {
+    pub(crate) it: T,
+    /// How often it is named.
+    uses: u64,
+    /// Of a group: the lists that apply to it, ascending.
+    applied: Vec<ListId>,
+}
+
+/// A list's program, and where its rules' counters begin.
+#[derive(Clone, Debug)]
+struct Placed {
+    program: Arc<Program>,
+    counters: usize,
 }
 
 /// A port, compiled.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
-    pub(crate) vni: Vni,
-    pub(crate) ingress: Side,
-    pub(crate) egress: Side,
-}
-
-/// One direction of a port.
-#[derive(Clone, Debug)]
-pub(crate) enum Side {
-    Selected(Arc<Program>),
-    Default { allow: bool },
+    pub(crate) port: Port,
+    ingress: Ladder,
+    egress: Ladder,
 }
 
 impl Compiled {
-    pub(crate) const fn side(&self, direction: Direction) -> &Side {
+    /// The lists of its groups.
+    #[inline]
+    pub(crate) const fn ladder(&self, direction: Direction) -> &Ladder {
         match direction {
             Direction::Ingress => &self.ingress,
             Direction::Egress => &self.egress,
@@ -55,14 +89,15 @@ impl Compiled {
     }
 }
 
-impl Side {
-    /// Whether it lets no one pass.
-    pub(crate) fn is_closed(&self) -> bool {
-        match self {
-            Self::Selected(program) => program.is_empty(),
-            Self::Default { allow } => !allow,
-        }
-    }
+/// Who has an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Answers ARP and ND.
+    pub mac: Mac,
+    /// Whose address it is.
+    pub port: PortId,
+    /// Its groups, ascending.
+    pub groups: Arc<[GroupId]>,
 }
 
 impl Ruleset {
@@ -71,284 +106,258 @@ impl Ruleset {
     /// # Errors
     /// The first contradiction found.
     pub fn compile(policy: Policy) -> Result<Self, CompileError> {
-        check(&policy)?;
-        let mut rules = Vec::new();
-        let mut first_rule = BTreeMap::new();
-        for (id, group) in &policy.groups {
-            first_rule.insert(*id, rules.len());
-            rules.extend((0..group.rules.len()).map(|i| (*id, i)));
-        }
-        let mut compiler = Compiler {
-            policy: &policy,
-            first_rule,
-            services: Services::new(),
-            sides: BTreeMap::new(),
-        };
-        let mut ports = Map::default();
-        for (id, port) in &policy.ports {
-            let compiled = Compiled {
-                vni: port.vni,
-                ingress: compiler.side(port, Direction::Ingress),
-                egress: compiler.side(port, Direction::Egress),
-            };
-            ports.insert(*id, compiled);
-        }
-        let gateways = gateways(&policy)?;
-        let members = members(&policy);
-        Ok(Self {
-            policy,
-            rules,
-            ports,
-            members,
-            gateways,
-        })
-    }
-
-    /// Judges a packet that would open a connection. Allocates nothing.
-    #[must_use]
-    pub fn judge(&self, query: &Query) -> Judgement {
-        let Some(port) = self.ports.get(&query.port) else {
-            return Judgement {
-                allow: false,
-                decision: Decision::NoPort,
-            };
-        };
-        match port.side(query.direction) {
-            Side::Default { allow } => Judgement {
-                allow: *allow,
-                decision: Decision::VpcDefault,
-            },
-            Side::Selected(program) => {
-                let groups = self.groups_of(port.vni, query.peer);
-                match program.find(query.peer, groups, query.proto, query.dport) {
-                    Some(rule) => Judgement {
-                        allow: true,
-                        decision: Decision::Rule(rule),
-                    },
-                    None => Judgement {
-                        allow: false,
-                        decision: Decision::Closed,
-                    },
-                }
-            }
-        }
+        Ok(Self::default().apply(Delta::whole(policy))?.0)
     }
 
     /// The generation of the policy.
     #[must_use]
     pub const fn generation(&self) -> u64 {
-        self.policy.generation
+        self.generation
     }
 
-    /// What it was compiled from.
+    /// What it was compiled from, put together anew.
     #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Policy {
+        Policy {
+            generation: self.generation,
+            vpcs: self.vpcs.iter().map(|(k, v)| (*k, v.vpc.clone())).collect(),
+            subnets: self.subnets.by_id.clone(),
+            groups: self
+                .groups
+                .iter()
+                .map(|(k, g)| (*k, g.it.clone()))
+                .collect(),
+            sets: self
+                .sets
+                .iter()
+                .map(|(k, s)| (*k, (*s.it).clone()))
+                .collect(),
+            lists: self
+                .lists()
+                .map(|(id, list)| (id, (**list).clone()))
+                .collect(),
+            ports: self
+                .ports
+                .iter()
+                .map(|(k, p)| (*k, p.port.clone()))
+                .collect(),
+            endpoints: self.endpoints().map(|(k, e)| (k, e.endpoint())).collect(),
+            vteps: (*self.vteps).clone(),
+        }
+    }
+
+    /// A VPC.
+    #[must_use]
+    pub fn vpc(&self, vni: Vni) -> Option<&Vpc> {
+        self.vpcs.get(&vni).map(|network| &network.vpc)
+    }
+
+    /// A subnet.
+    #[must_use]
+    pub fn subnet(&self, id: SubnetId) -> Option<&Subnet> {
+        self.subnets.by_id.get(&id)
+    }
+
+    /// The subnets, ascending.
+    pub fn subnets(&self) -> impl Iterator<Item = (SubnetId, &Subnet)> {
+        self.subnets.by_id.iter().map(|(id, subnet)| (*id, subnet))
+    }
+
+    /// A group.
+    #[must_use]
+    pub fn group(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(&id).map(|group| &group.it)
+    }
+
+    /// A prefix set.
+    #[must_use]
+    pub fn set(&self, id: SetId) -> Option<&PrefixSet> {
+        self.sets.get(&id).map(|set| &*set.it)
+    }
+
+    /// A list.
+    #[must_use]
+    pub fn list(&self, id: ListId) -> Option<&Arc<List>> {
+        self.program_of(id).map(|program| &program.list)
+    }
+
+    /// The lists, in no order.
+    pub fn lists(&self) -> impl Iterator<Item = (ListId, &Arc<List>)> {
+        let programs = self.lists.iter();
+        programs.filter_map(|(id, slot)| Some((*id, &self.programs.get(*slot)?.program.list)))
     }
 
     /// A port of this node.
     #[must_use]
     pub fn port(&self, id: PortId) -> Option<&Port> {
-        self.policy.ports.get(&id)
+        self.ports.get(&id).map(|compiled| &compiled.port)
+    }
+
+    /// The ports of this node, in no order.
+    pub fn ports(&self) -> impl Iterator<Item = (PortId, &Port)> {
+        self.ports
+            .iter()
+            .map(|(id, compiled)| (*id, &compiled.port))
     }
 
     /// Who has this address, on whatever node.
     #[must_use]
-    pub fn endpoint(&self, vni: Vni, addr: Addr) -> Option<&Endpoint> {
-        self.policy.endpoints.get(&(vni, addr))
+    pub fn endpoint(&self, vni: Vni, addr: Addr) -> Option<&Member> {
+        self.endpoints.get(&(vni, addr))
+    }
+
+    /// Everyone who has an address, in no order.
+    pub fn endpoints(&self) -> impl Iterator<Item = ((Vni, Addr), &Member)> {
+        self.endpoints.iter().map(|(key, member)| (*key, member))
+    }
+
+    /// Every other end of the underlay.
+    #[must_use]
+    pub fn vteps(&self) -> &BTreeMap<Addr, String> {
+        &self.vteps
     }
 
     /// The subnet whose gateway this address is.
     #[must_use]
     pub fn gateway(&self, vni: Vni, addr: Addr) -> Option<&Subnet> {
-        let id = self.gateways.get(&(vni, addr))?;
-        self.policy.subnets.get(id)
+        let id = self.subnets.gateways.get(&(vni, addr))?;
+        self.subnets.by_id.get(id)
     }
 
-    /// How many rules there are; their ids are below it.
-    #[must_use]
-    pub fn rule_count(&self) -> usize {
-        self.rules.len()
-    }
-
-    /// A rule; `None` for an id of another ruleset.
+    /// A rule; `None` for one that is not in this ruleset.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
-        let (group, index) = self.rules.get(usize::try_from(id.0).ok()?)?;
-        self.policy.groups.get(group)?.rules.get(*index)
+        self.program_of(id.list)?
+            .list
+            .rules
+            .get(usize::from(id.index))
     }
 
-    /// A rule's full name; empty for an id of another ruleset.
+    /// A rule's full name; empty for one that is not in this ruleset.
     #[must_use]
     pub fn rule_name(&self, id: RuleId) -> &str {
         self.rule(id).map_or("", |rule| &rule.name)
     }
 
-    /// The ports of this node.
-    pub(crate) const fn ports(&self) -> &Map<PortId, Compiled> {
-        &self.ports
-    }
-
-    /// The groups that an address is a member of, ascending.
-    pub(crate) fn groups_of(&self, vni: Vni, addr: Addr) -> &[GroupId] {
-        self.members.get(&(vni, addr)).map_or(&[], |groups| groups)
-    }
-}
-
-/// What ports of equal groups share.
-struct Compiler<'a> {
-    policy: &'a Policy,
-    first_rule: BTreeMap<GroupId, usize>,
-    services: Services,
-    sides: BTreeMap<(Vec<GroupId>, Direction), Arc<Program>>,
-}
-
-impl Compiler<'_> {
-    fn side(&mut self, port: &Port, direction: Direction) -> Side {
-        let groups: Vec<(GroupId, &Group)> = sorted(&port.groups)
-            .into_iter()
-            .filter_map(|id| Some((id, self.policy.groups.get(&id)?)))
-            .collect();
-        if !groups.iter().any(|(_, group)| group.selects(direction)) {
-            let vpc = self.policy.vpcs.get(&port.vni);
-            return Side::Default {
-                allow: vpc.is_some_and(|vpc| vpc.default_allow),
-            };
-        }
-        let key = (groups.iter().map(|(id, _)| *id).collect(), direction);
-        if let Some(program) = self.sides.get(&key) {
-            return Side::Selected(Arc::clone(program));
-        }
-        let mut rules = Vec::new();
-        for (id, group) in groups {
-            let first = self.first_rule.get(&id).copied().unwrap_or(0);
-            for (i, rule) in group.rules.iter().enumerate() {
-                // `check` has seen that ids fit.
-                if rule.direction == direction
-                    && let Ok(rule_id) = u32::try_from(first + i)
-                {
-                    rules.push((RuleId(rule_id), rule));
-                }
-            }
-        }
-        let program = Arc::new(Program::new(&rules, &mut self.services));
-        self.sides.insert(key, Arc::clone(&program));
-        Side::Selected(program)
-    }
-}
-
-impl Group {
-    /// Whether members are closed in this direction but for rules.
+    /// How many counters it takes to count by rule.
     #[must_use]
-    pub const fn selects(&self, direction: Direction) -> bool {
-        match direction {
-            Direction::Ingress => self.selects_ingress,
-            Direction::Egress => self.selects_egress,
+    pub const fn counters(&self) -> usize {
+        self.counters
+    }
+
+    /// A rule's counter, below [`counters`](Self::counters). It is another one
+    /// in another ruleset.
+    #[must_use]
+    pub fn counter(&self, id: RuleId) -> Option<usize> {
+        let placed = self.programs.get(*self.lists.get(&id.list)?)?;
+        let index = usize::from(id.index);
+        (index < placed.program.list.rules.len()).then_some(placed.counters + index)
+    }
+
+    pub(crate) fn program_of(&self, id: ListId) -> Option<&Arc<Program>> {
+        let placed = self.programs.get(*self.lists.get(&id)?)?;
+        Some(&placed.program)
+    }
+
+    #[inline]
+    pub(crate) fn program(&self, slot: Slot) -> Option<&Program> {
+        self.programs.get(slot).map(|placed| &*placed.program)
+    }
+
+    #[inline]
+    pub(crate) fn network(&self, vni: Vni) -> Option<&Network> {
+        self.vpcs.get(&vni).map(|network| &**network)
+    }
+
+    #[inline]
+    pub(crate) fn compiled(&self, id: PortId) -> Option<&Compiled> {
+        self.ports.get(&id).map(|compiled| &**compiled)
+    }
+
+    /// The groups that an address is a member of, as a VPC sees it: ascending.
+    #[inline]
+    pub(crate) fn groups_of(&self, network: &Network, vni: Vni, addr: Addr) -> &[GroupId] {
+        if let Some(member) = self.endpoints.get(&(vni, addr)) {
+            return &member.groups;
+        }
+        // No address is in two of them.
+        let mut others = network.vpc.peers.iter();
+        others
+            .find_map(|peer| self.endpoints.get(&(*peer, addr)))
+            .map_or(&[], |member| &member.groups)
+    }
+
+    /// How many entries its tables have, as a measure of memory: linear in the policy.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        let programs = self
+            .lists
+            .iter()
+            .filter_map(|(_, slot)| self.program(*slot));
+        let places = self.vpcs.iter().map(|(_, n)| n.places.entries());
+        let ladders = self.ports.iter().map(|(_, p)| {
+            let ladders = [&p.ingress, &p.egress];
+            ladders.iter().map(|l| l.slots().len()).sum::<usize>()
+        });
+        let members = self.endpoints.iter().map(|(_, m)| m.groups.len() + 1);
+        programs.map(Program::entries).sum::<usize>()
+            + places.sum::<usize>()
+            + ladders.sum::<usize>()
+            + members.sum::<usize>()
+    }
+
+    /// Whether a port's lists, or its VPC, let anything pass at all.
+    pub(crate) fn lets_pass(&self, port: &Compiled) -> bool {
+        let Some(network) = self.network(port.port.vni) else {
+            return false;
+        };
+        [Direction::Ingress, Direction::Egress].iter().any(|way| {
+            let (own, wide) = (port.ladder(*way), network.ladder(*way));
+            let slots = || own.slots().iter().chain(wide.slots());
+            let lists = || slots().filter_map(|slot| Some(&self.program(*slot)?.list));
+            let mut rules = lists().flat_map(|list| &list.rules);
+            let selected = || lists().any(|l| l.tier == Tier::Tenant && !l.audit);
+            rules.any(|rule| rule.direction == *way && rule.action == Action::Allow)
+                || network.vpc.default_allow && !selected()
+        })
+    }
+
+    pub(crate) const fn parts(&self) -> Parts<'_> {
+        Parts {
+            vpcs: &self.vpcs,
+            sets: &self.sets,
+            lists: &self.lists,
+            ports: &self.ports,
+            endpoints: &self.endpoints,
         }
     }
 }
 
-fn sorted(groups: &[GroupId]) -> Vec<GroupId> {
-    let mut groups = groups.to_vec();
-    groups.sort_unstable();
-    groups.dedup();
-    groups
+/// The maps of a ruleset, to be compared with another's.
+pub(crate) struct Parts<'a> {
+    pub(crate) vpcs: &'a Shards<Vni, Arc<Network>>,
+    pub(crate) sets: &'a Shards<SetId, Arc<Named<Arc<PrefixSet>>>>,
+    pub(crate) lists: &'a Shards<ListId, Slot>,
+    pub(crate) ports: &'a Shards<PortId, Arc<Compiled>>,
+    pub(crate) endpoints: &'a Shards<(Vni, Addr), Member>,
 }
 
-fn members(policy: &Policy) -> Map<(Vni, Addr), Arc<[GroupId]>> {
-    let mut sets = BTreeMap::<Vec<GroupId>, Arc<[GroupId]>>::new();
-    let mut members = Map::with_capacity_and_hasher(
-        policy.endpoints.len(),
-        foldhash::fast::FixedState::default(),
-    );
-    for (key, endpoint) in &policy.endpoints {
-        let groups = sorted(&endpoint.groups);
-        let set = sets
-            .entry(groups)
-            .or_insert_with_key(|groups| Arc::from(groups.as_slice()));
-        members.insert(*key, Arc::clone(set));
+impl<T> Named<T> {
+    const fn new(it: T) -> Self {
+        Self {
+            it,
+            uses: 0,
+            applied: Vec::new(),
+        }
     }
-    members
 }
 
-fn gateways(policy: &Policy) -> Result<Map<(Vni, Addr), SubnetId>, CompileError> {
-    let mut gateways = Map::default();
-    for (id, subnet) in &policy.subnets {
-        for gateway in &subnet.gateways {
-            if gateways
-                .insert((subnet.vni, *gateway), *id)
-                .is_some_and(|other| other != *id)
-            {
-                return Err(CompileError::GatewayTwice {
-                    vni: subnet.vni,
-                    gateway: *gateway,
-                });
-            }
+impl Member {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            mac: self.mac,
+            port: self.port,
+            groups: self.groups.to_vec(),
         }
     }
-    Ok(gateways)
-}
-
-/// Everything that is named is there, and every rule has a meaning.
-fn check(policy: &Policy) -> Result<(), CompileError> {
-    let vpc = |vni: Vni, what: &dyn Fn() -> String| {
-        if policy.vpcs.contains_key(&vni) {
-            Ok(())
-        } else {
-            Err(CompileError::UnknownVpc { what: what(), vni })
-        }
-    };
-    let group = |group: GroupId, vni: Vni, what: &dyn Fn() -> String| {
-        if policy.groups.get(&group).is_some_and(|g| g.vni == vni) {
-            Ok(())
-        } else {
-            Err(CompileError::UnknownGroup {
-                what: what(),
-                group,
-            })
-        }
-    };
-    for subnet in policy.subnets.values() {
-        vpc(subnet.vni, &|| format!("subnet {}", subnet.name))?;
-    }
-    let mut count = 0_u32;
-    for g in policy.groups.values() {
-        vpc(g.vni, &|| format!("group {}", g.name))?;
-        for rule in &g.rules {
-            service::check(rule)?;
-            count = count
-                .checked_add(1)
-                .ok_or_else(|| CompileError::TooManyRules {
-                    group: g.name.clone(),
-                })?;
-            for peer in &rule.peers {
-                if let Peer::Group(id) = peer {
-                    group(*id, g.vni, &|| format!("rule {}", rule.name))?;
-                }
-            }
-        }
-    }
-    for port in policy.ports.values() {
-        vpc(port.vni, &|| format!("port {}", port.name))?;
-        if policy
-            .subnets
-            .get(&port.subnet)
-            .is_none_or(|s| s.vni != port.vni)
-        {
-            return Err(CompileError::UnknownSubnet {
-                port: port.name.clone(),
-                subnet: port.subnet,
-            });
-        }
-        for id in &port.groups {
-            group(*id, port.vni, &|| format!("port {}", port.name))?;
-        }
-    }
-    for ((vni, addr), endpoint) in &policy.endpoints {
-        vpc(*vni, &|| format!("endpoint {addr}"))?;
-        for id in &endpoint.groups {
-            group(*id, *vni, &|| format!("endpoint {addr}"))?;
-        }
-    }
-    Ok(())
 }

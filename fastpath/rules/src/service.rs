@@ -1,184 +1,142 @@
-//! Protocol and destination port: the part of a rule that peers share.
+//! Protocol and ports: the part of a rule that peers share.
 //!
-//! A [`Service`] is a set of rules, flattened so that one binary search finds
-//! the lowest rule for a protocol and port. Peers that the same rules name
+//! A [`Service`] is a set of rules of one list, flattened so that one binary
+//! search finds the first of them for a protocol and destination port. Rules
+//! with source ports stand aside, as bitmaps. Peers that the same rules name
 //! share one service, so a rule of p peers and q ranges costs p + q.
 
-use alloc::collections::BTreeMap;
+mod check;
+mod coverage;
+mod sourced;
+mod steps;
+
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use penstock_flow::tuple::proto;
 
-use crate::error::CompileError;
-use crate::model::Rule;
-use crate::query::RuleId;
+use crate::model::{Protocol, Rule};
 
-/// The lowest rule per protocol and port.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Service {
-    /// The lowest rule that matches every protocol.
-    any: Option<RuleId>,
-    /// By protocol, ascending.
-    protocols: Vec<(u8, Steps)>,
-}
+pub(crate) use check::{check, dports};
+pub(crate) use coverage::Coverage;
+use sourced::Sourced;
+use steps::Steps;
 
-/// A step function over `dport`: (first port, lowest rule from there on),
-/// ascending, the first step at 0.
-type Steps = Vec<(u16, Option<RuleId>)>;
+/// A rule's place in its list's order.
+pub(crate) type Rank = u16;
 
-impl Service {
-    /// `rules` are `checked`.
-    pub(crate) fn new<'a>(rules: impl Iterator<Item = (RuleId, &'a Rule)>) -> Self {
-        let mut any = None;
-        let mut ranges = BTreeMap::<u8, Vec<(u16, u16, RuleId)>>::new();
-        for (id, rule) in rules {
-            match rule.protocol {
-                None => any = lower(any, Some(id)),
-                Some(p) => ranges
-                    .entry(p)
-                    .or_default()
-                    .extend(dports(rule).map(|(first, last)| (first, last, id))),
-            }
+/// No rule; after all others.
+pub(crate) const NONE: Rank = Rank::MAX;
+
+/// Where `RoCEv2` goes.
+pub(crate) const ROCE_PORT: u16 = 4791;
+
+/// A protocol, `RoCEv2` being one of its own.
+pub(crate) type Class = u16;
+
+const ROCE: Class = 256;
+
+impl Protocol {
+    pub(crate) const fn class(self) -> Class {
+        match self {
+            Self::Number(p) => p as Class,
+            Self::Roce => ROCE,
         }
-        let protocols = ranges.into_iter().map(|(p, r)| (p, steps(r))).collect();
-        Self { any, protocols }
     }
 
-    /// The lowest rule for this protocol and port.
-    pub(crate) fn find(&self, proto: u8, dport: u16) -> Option<RuleId> {
-        let special = self.steps(proto).and_then(|steps| {
-            let after = steps.partition_point(|(first, _)| *first <= dport);
-            steps.get(after.checked_sub(1)?)?.1
-        });
-        lower(self.any, special)
+    /// The protocol that NICs see.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Number(p) => p,
+            Self::Roce => proto::UDP,
+        }
+    }
+}
+
+/// What rules are asked about a packet, but for its peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) class: Class,
+    pub(crate) sport: u16,
+    pub(crate) dport: u16,
+}
+
+impl Header {
+    pub(crate) const fn new(proto: u8, sport: u16, dport: u16) -> Self {
+        let class = if proto == proto::UDP && dport == ROCE_PORT {
+            ROCE
+        } else {
+            proto as Class
+        };
+        Self {
+            class,
+            sport,
+            dport,
+        }
+    }
+}
+
+/// The first rule per protocol and ports.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    /// The first that matches every protocol.
+    any: Rank,
+    steps: Steps,
+    /// Rules with source ports, by protocol.
+    sourced: Box<[(Class, Sourced)]>,
+}
+
+impl Service {
+    /// `rules` are checked, and ascend by rank.
+    pub(crate) fn new<'a>(rules: impl Iterator<Item = (Rank, &'a Rule)>) -> Self {
+        let mut any = NONE;
+        let mut ranges = Vec::new();
+        let mut sourced = Vec::<(Class, Vec<(Rank, &Rule)>)>::new();
+        for (rank, rule) in rules {
+            let Some(protocol) = rule.protocol else {
+                any = any.min(rank);
+                continue;
+            };
+            let class = protocol.class();
+            if rule.source_ports.is_empty() {
+                ranges.extend(dports(rule).map(|(first, last)| (class, first, last, rank)));
+                continue;
+            }
+            match sourced.iter_mut().find(|(c, _)| *c == class) {
+                Some((_, rules)) => rules.push((rank, rule)),
+                None => sourced.push((class, Vec::from([(rank, rule)]))),
+            }
+        }
+        Self {
+            any,
+            steps: Steps::new(ranges),
+            sourced: sourced
+                .into_iter()
+                .map(|(class, rules)| (class, Sourced::new(&rules)))
+                .collect(),
+        }
+    }
+
+    /// The first rule for this header.
+    #[inline]
+    pub(crate) fn find(&self, header: Header) -> Rank {
+        let mut found = self.any.min(self.steps.find(header.class, header.dport));
+        for (class, sourced) in &self.sourced {
+            if *class == header.class {
+                found = found.min(sourced.find(header.sport, header.dport));
+            }
+        }
+        found
     }
 
     /// Whether some rule matches everything.
     pub(crate) const fn allows_all(&self) -> bool {
-        self.any.is_some()
+        self.any != NONE
     }
 
-    /// Whether there is no rule in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.any.is_none() && self.protocols.is_empty()
+    /// Entries, as a measure of its memory.
+    pub(crate) fn entries(&self) -> usize {
+        let sourced: usize = self.sourced.iter().map(|(_, s)| s.entries()).sum();
+        self.steps.len() + sourced + 1
     }
-
-    /// The protocols of which something is allowed by this one and by none of
-    /// `others`; `None`: of any.
-    pub(crate) fn lost(&self, others: &[&Self]) -> Vec<Option<u8>> {
-        if others.iter().any(|other| other.any.is_some()) {
-            return Vec::new();
-        }
-        if self.any.is_some() {
-            return Vec::from([None]);
-        }
-        // Nothing changes between one step and the next of all of them.
-        let is_lost = |p: u8| {
-            core::iter::once(self)
-                .chain(others.iter().copied())
-                .filter_map(|service| service.steps(p))
-                .flatten()
-                .any(|&(dport, _)| {
-                    self.find(p, dport).is_some()
-                        && others.iter().all(|other| other.find(p, dport).is_none())
-                })
-        };
-        let protocols = self.protocols.iter().map(|(p, _)| *p);
-        protocols.filter(|p| is_lost(*p)).map(Some).collect()
-    }
-
-    fn steps(&self, proto: u8) -> Option<&Steps> {
-        let i = self
-            .protocols
-            .binary_search_by_key(&proto, |(p, _)| *p)
-            .ok()?;
-        self.protocols.get(i).map(|(_, steps)| steps)
-    }
-}
-
-/// The lower of two findings.
-pub(crate) fn lower(a: Option<RuleId>, b: Option<RuleId>) -> Option<RuleId> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
-
-/// Refuses what has no meaning.
-pub(crate) fn check(rule: &Rule) -> Result<(), CompileError> {
-    let name = || rule.name.clone();
-    for &(first, last) in &rule.ports {
-        if first > last {
-            return Err(CompileError::InvertedPorts {
-                rule: name(),
-                first,
-                last,
-            });
-        }
-    }
-    let has_ports = matches!(rule.protocol, Some(proto::TCP | proto::UDP | proto::SCTP));
-    if !rule.ports.is_empty() && !has_ports {
-        return Err(CompileError::PortsWithoutProtocol { rule: name() });
-    }
-    let is_icmp = matches!(rule.protocol, Some(proto::ICMP | proto::ICMPV6));
-    let icmp_wrong = match (rule.icmp_type, rule.icmp_code) {
-        (None, None) => false,
-        (Some(_), _) => !is_icmp,
-        (None, Some(_)) => true,
-    };
-    if icmp_wrong {
-        return Err(CompileError::IcmpWithoutProtocol { rule: name() });
-    }
-    Ok(())
-}
-
-/// The ranges of `Tuple::dport` that a checked rule means.
-pub(crate) fn dports(rule: &Rule) -> impl Iterator<Item = (u16, u16)> + '_ {
-    let whole = match (rule.icmp_type, rule.icmp_code) {
-        (Some(t), Some(c)) => {
-            let v = u16::from(t) << 8 | u16::from(c);
-            Some((v, v))
-        }
-        (Some(t), None) => Some((u16::from(t) << 8, u16::from(t) << 8 | 0xff)),
-        (None, _) if rule.ports.is_empty() => Some((0, u16::MAX)),
-        (None, _) => None,
-    };
-    let ports: &[(u16, u16)] = if whole.is_some() { &[] } else { &rule.ports };
-    whole.into_iter().chain(ports.iter().copied())
-}
-
-/// Flattens overlapping ranges: at most two steps per range.
-fn steps(ranges: Vec<(u16, u16, RuleId)>) -> Steps {
-    // What begins (+1) and ends (-1) at each port; one past 65535 never comes.
-    let mut edges = Vec::with_capacity(2 * ranges.len());
-    for (first, last, id) in ranges {
-        edges.push((first, id, true));
-        if let Some(after) = last.checked_add(1) {
-            edges.push((after, id, false));
-        }
-    }
-    edges.sort_unstable();
-    // A rule may list overlapping ranges, so count them.
-    let mut open = BTreeMap::<RuleId, u32>::new();
-    let mut out: Steps = Vec::from([(0, None)]);
-    for (at, id, begins) in edges {
-        let count = open.entry(id).or_default();
-        // An end may sort before a beginning of the same rule at the same
-        // port, but never before its own: ranges are not empty.
-        *count = if begins {
-            *count + 1
-        } else {
-            count.saturating_sub(1)
-        };
-        if *count == 0 {
-            open.remove(&id);
-        }
-        let lowest = open.first_key_value().map(|(id, _)| *id);
-        match out.last_mut() {
-            Some((first, rule)) if *first == at => *rule = lowest,
-            _ => out.push((at, lowest)),
-        }
-    }
-    out.dedup_by(|next, kept| next.1 == kept.1);
-    out
 }

@@ -241,13 +241,10 @@ impl Case {
 fn policy() -> Policy {
     let group = "tenants/t/vpcs/v/securityGroups/g";
     let rule = |direction, name: &str| model::Rule {
-        name: format!("{group}/rules/{name}"),
-        direction,
-        protocol: Some(17),
+        protocol: Some(model::Protocol::Number(17)),
         ports: vec![(1, u16::MAX)],
-        icmp_type: None,
-        icmp_code: None,
-        peers: vec![model::Peer::Group(1)],
+        peers: model::Peers::Any(vec![model::Peer::Group(1)]),
+        ..model::Rule::allow(format!("{group}/rules/{name}"), direction)
     };
     let mut policy = Policy {
         generation: 1,
@@ -258,6 +255,7 @@ fn policy() -> Policy {
         model::Vpc {
             name: "tenants/t/vpcs/v".into(),
             default_allow: false,
+            peers: std::collections::BTreeSet::new(),
         },
     );
     policy.groups.insert(
@@ -265,12 +263,18 @@ fn policy() -> Policy {
         model::Group {
             name: group.into(),
             vni: VNI,
+        },
+    );
+    policy.lists.insert(
+        1,
+        model::List {
             selects_ingress: true,
             selects_egress: true,
             rules: vec![
                 rule(Direction::Ingress, "in"),
                 rule(Direction::Egress, "out"),
             ],
+            ..model::List::of_group(group.into(), VNI, 1)
         },
     );
     policy.subnets.insert(

@@ -64,63 +64,11 @@ pub fn apply(current: &Policy, update: v1::PolicyUpdate) -> Result<Policy, Updat
 }
 
 fn delta(current: &Policy, update: v1::PolicyUpdate) -> Result<Policy, UpdateError> {
-    let (gone, fresh) = decode::delta(update)?;
+    let delta = decode::delta(update)?;
     let mut next = current.clone();
-    next.generation = fresh.generation;
-    let missing = |field: &str, key: &dyn std::fmt::Display| {
-        UpdateError::Resync(format!("{field} names {key}, which is not here"))
-    };
-    for vni in gone.vpcs {
-        let known = next.vpcs.remove(&vni).is_some();
-        known
-            .then_some(())
-            .ok_or_else(|| missing("deleted_vpcs", &vni))?;
-    }
-    for id in gone.subnets {
-        let known = next.subnets.remove(&id).is_some();
-        known
-            .then_some(())
-            .ok_or_else(|| missing("deleted_subnets", &id))?;
-    }
-    for id in gone.groups {
-        let known = next.groups.remove(&id).is_some();
-        known
-            .then_some(())
-            .ok_or_else(|| missing("deleted_groups", &id))?;
-    }
-    for id in gone.ports {
-        let known = next.ports.remove(&id).is_some();
-        known
-            .then_some(())
-            .ok_or_else(|| missing("deleted_ports", &id))?;
-    }
-    for key in gone.endpoints {
-        let known = next.endpoints.remove(&key).is_some();
-        known
-            .then_some(())
-            .ok_or_else(|| missing("deleted_endpoints", &format!("{} in VPC {}", key.1, key.0)))?;
-    }
-    for vtep in gone.vteps {
-        let known = next.vteps.remove(&vtep).is_some();
-        known
-            .then_some(())
-            .ok_or_else(|| missing("deleted_vteps", &vtep))?;
-    }
-    let Policy {
-        generation: _,
-        vpcs,
-        subnets,
-        groups,
-        ports,
-        endpoints,
-        vteps,
-    } = fresh;
-    next.vpcs.extend(vpcs);
-    next.subnets.extend(subnets);
-    next.groups.extend(groups);
-    next.ports.extend(ports);
-    next.endpoints.extend(endpoints);
-    next.vteps.extend(vteps);
+    delta
+        .apply_to(&mut next)
+        .map_err(|error| UpdateError::Resync(error.to_string()))?;
     Ok(next)
 }
 

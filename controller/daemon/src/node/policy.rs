@@ -13,6 +13,8 @@ pub(crate) fn same(old: &Policy, new: &Policy) -> bool {
         vpcs,
         subnets,
         groups,
+        sets,
+        lists,
         ports,
         endpoints,
         vteps,
@@ -20,6 +22,8 @@ pub(crate) fn same(old: &Policy, new: &Policy) -> bool {
     *vpcs == new.vpcs
         && *subnets == new.subnets
         && *groups == new.groups
+        && *sets == new.sets
+        && *lists == new.lists
         && *ports == new.ports
         && *endpoints == new.endpoints
         && *vteps == new.vteps

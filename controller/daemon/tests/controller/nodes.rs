@@ -239,7 +239,7 @@ async fn changes_travel_as_deltas_and_policy_goes_first() {
         assert!(
             state
                 .policy
-                .groups
+                .lists
                 .values()
                 .any(|it| it.rules[0].ports[0].first == 443)
         );

@@ -96,7 +96,7 @@ impl Engine {
             ingress: state.ingress,
         };
         let judgement = self.policies.judge(&query(&end, &tuple));
-        if !judgement.allow {
+        if !judgement.allow() {
             let (key, _) = Key::new(peer, &tuple);
             if peer != 0
                 && let Some(sibling) = self.connections.find(&key)

@@ -143,9 +143,7 @@ fn owner(rules: &Ruleset, port: &Port, target: Addr) -> Result<Asked, DropReason
         .endpoint(port.vni, target)
         .ok_or(DropReason::UnknownNeighbour)?;
     let near = rules
-        .policy()
-        .subnets
-        .get(&port.subnet)
+        .subnet(port.subnet)
         .is_some_and(|s| s.prefixes.iter().any(|p| p.contains(target)));
     Ok(Asked::Owner {
         mac: if near { endpoint.mac } else { Mac::GATEWAY },

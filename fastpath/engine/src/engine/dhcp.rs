@@ -34,11 +34,7 @@ pub(super) fn ask(
     if packet.src_mac != port.mac {
         return Err(DropReason::SpoofedNeighbour);
     }
-    let subnet = rules
-        .policy()
-        .subnets
-        .get(&port.subnet)
-        .ok_or(DropReason::PortNotReady)?;
+    let subnet = rules.subnet(port.subnet).ok_or(DropReason::PortNotReady)?;
     let out = scratch.buffer();
     let written = match family {
         Dhcp::V4 => {

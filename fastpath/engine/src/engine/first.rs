@@ -90,7 +90,7 @@ impl Engine {
             return self.adopt(arrival, end, ip, replaces);
         };
         let judgement = self.policies.judge(&query(end, &ip.tuple));
-        if !judgement.allow {
+        if !judgement.allow() {
             let reason = denied(end.ingress);
             self.record_denial(arrival, end, &ip.tuple, reason, judgement.decision);
             return Err(reason);
@@ -129,7 +129,7 @@ impl Engine {
         };
         for (end, tuple) in [(end, &ip.tuple), (&other, &reply)] {
             let judgement = self.policies.judge(&query(end, tuple));
-            if judgement.allow {
+            if judgement.allow() {
                 let (key, orientation) = Key::new(end.port, tuple);
                 return Ok(Finding::New {
                     key,

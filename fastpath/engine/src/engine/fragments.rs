@@ -222,7 +222,7 @@ impl Engine {
             let Some(found) = self.connections.find(&key) else {
                 // Refused, where this lcore was not asked for the first piece; or over.
                 incomplete = true;
-                if !self.policies.judge(&query(end, &tuple)).allow {
+                if !self.policies.judge(&query(end, &tuple)).allow() {
                     return Err(denied(end.ingress));
                 }
                 continue;

@@ -87,7 +87,7 @@ pub(super) fn icmp_error(
     scratch: &mut Scratch,
 ) -> Option<()> {
     let v4 = !packet.ip()?.v6;
-    let subnet = rules.policy().subnets.get(&port.subnet)?;
+    let subnet = rules.subnet(port.subnet)?;
     let gateway = *subnet.gateways.iter().find(|g| g.is_v4() == v4)?;
     let written = build::icmp_error(
         &mut scratch.0,

@@ -87,7 +87,7 @@ impl Engine {
         };
         self.counters.connections.rejudged += 1;
         let judgement = self.policies.judge(&query(&end, &tuple));
-        if judgement.allow {
+        if judgement.allow() {
             if let Some(entry) = self.connections.get_mut(handle) {
                 entry.value.generation = generation;
                 entry.value.decision = judgement.decision;

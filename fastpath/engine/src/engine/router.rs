@@ -45,7 +45,7 @@ pub(super) struct Advertisement {
 impl Advertisement {
     /// `None` where the port's subnet is IPv4 alone.
     pub(super) fn of(rules: &Ruleset, port: &Port) -> Option<Self> {
-        let subnet = rules.policy().subnets.get(&port.subnet)?;
+        let subnet = rules.subnet(port.subnet)?;
         subnet.gateways.iter().find(|gateway| !gateway.is_v4())?;
         Some(Self {
             mtu: subnet.mtu,

@@ -1,10 +1,13 @@
 //! Who is where: two tenants with the same addresses, on two nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use penstock_engine::nic::{Entry, Hop};
 use penstock_flow::{Addr, Mac, Prefix};
-use penstock_rules::model::{Direction, Endpoint, Group, Peer, Policy, Port, Rule, Subnet, Vpc};
+use penstock_rules::model::{
+    Applies, Direction, Endpoint, Group, List, Peer, Peers, Policy, Port, Protocol, Rule, Subnet,
+    Vpc,
+};
 
 pub(crate) const BLUE: u32 = 100;
 pub(crate) const RED: u32 = 200;
@@ -114,24 +117,36 @@ pub(crate) fn rule(
     peers: Vec<Peer>,
 ) -> Rule {
     Rule {
-        name: format!("group/rules/{name}"),
-        direction,
-        protocol,
+        protocol: protocol.map(Protocol::Number),
         ports: ports.to_vec(),
-        icmp_type: None,
-        icmp_code: None,
-        peers,
+        peers: if peers.is_empty() {
+            Peers::Everyone
+        } else {
+            Peers::Any(peers)
+        },
+        ..Rule::allow(format!("group/rules/{name}"), direction)
     }
 }
 
-pub(crate) fn group(vni: u32, ingress: bool, egress: bool, rules: Vec<Rule>) -> Group {
-    Group {
-        name: "group".into(),
-        vni,
+/// A group's list, for [`put_group`].
+pub(crate) fn group(vni: u32, ingress: bool, egress: bool, rules: Vec<Rule>) -> List {
+    List {
         selects_ingress: ingress,
         selects_egress: egress,
         rules,
+        ..List::of_group("group".into(), vni, 0)
     }
+}
+
+/// Puts a group into a policy, with its list under the same id.
+pub(crate) fn put_group(policy: &mut Policy, id: u32, list: List) {
+    let group = Group {
+        name: list.name.clone(),
+        vni: list.vni,
+    };
+    policy.groups.insert(id, group);
+    let applies = Applies::Groups(vec![id]);
+    policy.lists.insert(id, List { applies, ..list });
 }
 
 /// What the controller tells `node`; nothing is closed.
@@ -146,6 +161,7 @@ pub(crate) fn policy(node: usize, places: &[Place]) -> Policy {
             Vpc {
                 name: name.into(),
                 default_allow: true,
+                peers: BTreeSet::new(),
             },
         );
     }

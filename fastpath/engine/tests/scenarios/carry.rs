@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::bed::frames::{ACK, FIN, SYN};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, GROUP, group, rule};
+use crate::bed::world::{BLUE, GROUP, group, put_group, rule};
 use crate::bed::{Bed, MS, SECOND, capacities, config};
 
 /// Everything that a node knows, taken in slices of some size.
@@ -175,7 +175,7 @@ fn the_policy_in_force_decides() {
                 &[(80, 80)],
                 vec![],
             )];
-            policy.groups.insert(GROUP, group(BLUE, true, false, rules));
+            put_group(policy, GROUP, group(BLUE, true, false, rules));
             if let Some(port) = policy.ports.get_mut(&2) {
                 port.groups = vec![GROUP];
             }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::bed::frames::{ACK, FIN, Layer4, RST, SYN};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, DEVICE, group, hop_to, rule};
+use crate::bed::world::{BLUE, DEVICE, group, hop_to, put_group, rule};
 use crate::bed::{Bed, Fate, MS, SECOND, capacities, config};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -78,7 +78,7 @@ pub(super) fn set(policy: &mut Policy, bits: u8) {
             rules.push(rule("udp", direction, Some(proto::UDP), &[], vec![]));
         }
     }
-    policy.groups.insert(7, group(BLUE, bit(4), bit(5), rules));
+    put_group(policy, 7, group(BLUE, bit(4), bit(5), rules));
     for (id, port) in &mut policy.ports {
         let member = port.vni == BLUE && (id % 2 == 0 || bit(6));
         port.groups = if member { vec![7] } else { vec![] };
@@ -209,7 +209,7 @@ pub(super) fn permitted(rules: &Ruleset, port: u32, ingress: bool, tuple: &Tuple
             sport: t.sport,
             dport: t.dport,
         };
-        rules.judge(&query).allow
+        rules.judge(&query).allow()
     };
     let opener = match tuple.reply() {
         // An echo reply answers its request.

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::changes::{has_address, permitted, set};
 use crate::bed::frames::ACK;
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, DEVICE, GROUP, group, hop_to, rule};
+use crate::bed::world::{BLUE, DEVICE, GROUP, group, hop_to, put_group, rule};
 use crate::bed::{Bed, Fate, MS, capacities, config};
 
 /// The soft NIC, and slow ones.
@@ -63,9 +63,7 @@ fn close(bed: &mut Bed, port: &str, open: &[u16]) {
                 vec![],
             )],
         };
-        policy
-            .groups
-            .insert(GROUP + id, group(BLUE, true, false, rules));
+        put_group(policy, GROUP + id, group(BLUE, true, false, rules));
         if let Some(port) = policy.ports.get_mut(&id) {
             port.groups = vec![GROUP + id];
         }
@@ -375,7 +373,7 @@ impl History {
             };
             let rules = &newest[place.node];
             let ingress = direction == Direction::Ingress;
-            has_address(rules, place.id, ingress, tuple) && rules.judge(&query).allow
+            has_address(rules, place.id, ingress, tuple) && rules.judge(&query).allow()
         })
     }
 }

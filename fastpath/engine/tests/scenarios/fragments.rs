@@ -7,7 +7,7 @@ use penstock_rules::model::Direction;
 use crate::bed::frames::{Headers, Layer4, SYN, build, read};
 use crate::bed::pieces::{Cut, body, carried, evenly, piece};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, UPLINK, gateway, group, rule};
+use crate::bed::world::{BLUE, UPLINK, gateway, group, put_group, rule};
 use crate::bed::{Bed, Fate, MS, SECOND, capacities, config};
 
 const UDP: Layer4 = Layer4::Udp {
@@ -127,7 +127,7 @@ fn policy_judges_the_first_and_the_others_share_its_fate() {
         let mut bed = Bed::new();
         bed.change(|_, policy| {
             let web = rule("web", Direction::Ingress, Some(17), &[(80, 80)], vec![]);
-            policy.groups.insert(7, group(BLUE, true, false, vec![web]));
+            put_group(policy, 7, group(BLUE, true, false, vec![web]));
             if let Some(port) = policy.ports.get_mut(&3) {
                 port.groups = vec![7];
             }
@@ -172,7 +172,7 @@ fn a_later_piece_opens_nothing_and_outlives_no_permission() {
     assert_eq!(arrived(&mut bed, "a", "c", &sent[..1]).len(), 2);
     bed.change(|node, policy| {
         if node == 0 {
-            policy.groups.insert(7, group(BLUE, false, true, vec![]));
+            put_group(policy, 7, group(BLUE, false, true, vec![]));
             policy.ports.get_mut(&1).expect("a").groups = vec![7];
         }
     });
@@ -190,7 +190,7 @@ fn what_waits_is_judged_by_what_is_in_force_when_it_goes_on() {
     assert_eq!(bed.send("a", &sent[1]), Fate::Waits { node: 0 });
     bed.change(|node, policy| {
         if node == 0 {
-            policy.groups.insert(7, group(BLUE, false, true, vec![]));
+            put_group(policy, 7, group(BLUE, false, true, vec![]));
             policy.ports.get_mut(&1).expect("a").groups = vec![7];
         }
     });

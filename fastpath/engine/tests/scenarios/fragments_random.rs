@@ -15,7 +15,9 @@ use proptest::prelude::*;
 
 use crate::bed::frames::{Headers, Layer4, build};
 use crate::bed::pieces::{Cut, body, carried, piece};
-use crate::bed::world::{self, BLUE, DEVICE, Place, UPLINK, group, rule, uplink_mac, vtep};
+use crate::bed::world::{
+    self, BLUE, DEVICE, Place, UPLINK, group, put_group, rule, uplink_mac, vtep,
+};
 use crate::bed::{MS, SECOND, capacities, config};
 
 /// The engines of one node, and the frames in their hands.
@@ -67,9 +69,7 @@ impl Node {
                 }
                 let mut policy = world::policy(0, &places);
                 let open = rule("open", Direction::Ingress, Some(17), &[(80, 80)], vec![]);
-                policy
-                    .groups
-                    .insert(7, group(BLUE, true, false, vec![open]));
+                put_group(&mut policy, 7, group(BLUE, true, false, vec![open]));
                 for id in [1, 2, 5] {
                     policy.ports.get_mut(&id).expect("a port").groups = vec![7];
                 }

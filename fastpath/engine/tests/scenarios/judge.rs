@@ -7,7 +7,7 @@ use penstock_rules::{Query, Ruleset};
 use proptest::prelude::*;
 
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, group, rule};
+use crate::bed::world::{BLUE, group, put_group, rule};
 use crate::bed::{Bed, Fate};
 
 type RuleSpec = (bool, Option<u8>, u16, u16, u8);
@@ -73,7 +73,7 @@ proptest! {
                     };
                     rule(&format!("g{i}r{n}"), direction, *protocol, &ports, peer(*who, &view))
                 });
-                policy.groups.insert(1 + i as u32, group(BLUE, *ingress, *egress, rules.collect()));
+                put_group(policy, 1 + i as u32, group(BLUE, *ingress, *egress, rules.collect()));
             }
             let of = |id: u32| {
                 let m = members[(id as usize - 1) % 5];
@@ -119,7 +119,7 @@ proptest! {
             };
             let ask = |node: usize, direction, port, peer| {
                 let query = Query { direction, port, peer, proto, sport: talk.sport, dport };
-                rulesets[node].judge(&query).allow
+                rulesets[node].judge(&query).allow()
             };
             let out = ask(a.node, Direction::Egress, a.id, b.ip(false));
             let inn = ask(b.node, Direction::Ingress, b.id, a.ip(false));

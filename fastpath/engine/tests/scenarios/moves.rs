@@ -7,7 +7,7 @@ use penstock_rules::model::{Endpoint, Policy};
 
 use crate::bed::frames::{ACK, SYN};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, GROUP, Place, RED, group, hop_to};
+use crate::bed::world::{BLUE, GROUP, Place, RED, group, hop_to, put_group};
 use crate::bed::{Bed, Fate, MS, capacities, config};
 
 const PACES: [u64; 2] = [0, MS];
@@ -26,7 +26,7 @@ fn until_fenced(bed: &mut Bed) {
 
 /// Closes a port's ingress on its node.
 fn close(policy: &mut Policy, port: u32, vni: u32) {
-    policy.groups.insert(GROUP, group(vni, true, false, vec![]));
+    put_group(policy, GROUP, group(vni, true, false, vec![]));
     if let Some(port) = policy.ports.get_mut(&port) {
         port.groups = vec![GROUP];
     }

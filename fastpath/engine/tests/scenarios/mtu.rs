@@ -8,7 +8,7 @@ use penstock_rules::model::Direction;
 
 use crate::bed::frames::{Layer4, build, read};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, UPLINK, gateway, group, rule};
+use crate::bed::world::{BLUE, UPLINK, gateway, group, put_group, rule};
 use crate::bed::{Bed, Fate, capacities, config};
 
 const UDP: Layer4 = Layer4::Udp {
@@ -121,9 +121,7 @@ fn a_far_sender_is_told_only_what_policy_lets_it_ask_and_not_too_often() {
     narrow(&mut bed, "c", TAKES);
     bed.change(|_, policy| {
         let other = rule("other", Direction::Ingress, Some(17), &[(9, 9)], vec![]);
-        policy
-            .groups
-            .insert(7, group(BLUE, true, false, vec![other]));
+        put_group(policy, 7, group(BLUE, true, false, vec![other]));
         if let Some(port) = policy.ports.get_mut(&3) {
             port.groups = vec![7];
         }

@@ -7,7 +7,7 @@ use penstock_flow::{DropReason, Mac, Prefix};
 use penstock_rules::model::{Direction, Policy};
 
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, DEVICE, GROUP, UPLINK, group, rule, uplink_mac, vtep};
+use crate::bed::world::{BLUE, DEVICE, GROUP, UPLINK, group, put_group, rule, uplink_mac, vtep};
 use crate::bed::{Bed, Fate, SECOND, capacities, config};
 
 /// Ports of the group are closed both ways but for TCP 80 in at `ingress` and
@@ -24,7 +24,7 @@ fn web(bed: &mut Bed, members: &'static [&'static str], ingress: bool, egress: b
                 rules.push(rule(name, direction, Some(proto::TCP), &[(80, 80)], vec![]));
             }
         }
-        policy.groups.insert(GROUP, group(BLUE, true, true, rules));
+        put_group(policy, GROUP, group(BLUE, true, true, rules));
         join(policy, &ids);
     });
 }
@@ -150,7 +150,7 @@ fn a_change_that_closes_nothing_loses_nothing() {
     talk.open(&mut bed);
     for i in 0..50 {
         bed.change(|_, policy| {
-            if let Some(g) = policy.groups.get_mut(&GROUP) {
+            if let Some(g) = policy.lists.get_mut(&GROUP) {
                 let extra = format!("extra{i}");
                 g.rules.insert(
                     0,

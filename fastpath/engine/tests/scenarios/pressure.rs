@@ -358,7 +358,7 @@ fn one_ports_denials_do_not_fill_the_record() {
     );
     bed.change(|_, policy| {
         let closed = crate::bed::world::group(crate::bed::world::BLUE, true, true, vec![]);
-        policy.groups.insert(7, closed);
+        crate::bed::world::put_group(policy, 7, closed);
         for id in [1, 2] {
             if let Some(port) = policy.ports.get_mut(&id) {
                 port.groups = vec![7];

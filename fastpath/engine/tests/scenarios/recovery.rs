@@ -5,7 +5,7 @@ use penstock_flow::tuple::proto;
 use penstock_rules::model::Direction;
 
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, GROUP, group, rule};
+use crate::bed::world::{BLUE, GROUP, group, put_group, rule};
 use crate::bed::{Bed, SECOND};
 
 /// A bed whose ports a and c are closed but for TCP 80 in at c and out at a.
@@ -17,7 +17,7 @@ fn bed() -> Bed {
             (GROUP + 1, 3, Direction::Ingress),
         ] {
             let web = rule("web", direction, Some(proto::TCP), &[(80, 80)], vec![]);
-            policy.groups.insert(id, group(BLUE, true, true, vec![web]));
+            put_group(policy, id, group(BLUE, true, true, vec![web]));
             if let Some(port) = policy.ports.get_mut(&port) {
                 port.groups = vec![id];
             }
@@ -87,7 +87,7 @@ fn what_a_change_cuts_is_not_taken_up_again() {
             (GROUP + 1, 3, Direction::Egress),
         ] {
             let any = rule("any", direction, Some(proto::TCP), &[], vec![]);
-            policy.groups.insert(id, group(BLUE, true, true, vec![any]));
+            put_group(policy, id, group(BLUE, true, true, vec![any]));
             if let Some(port) = policy.ports.get_mut(&port) {
                 port.groups = vec![id];
             }

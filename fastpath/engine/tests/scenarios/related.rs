@@ -6,7 +6,7 @@ use penstock_flow::{DropReason, checksum};
 use crate::bed::frames::{Headers, Layer4, SYN, build};
 use crate::bed::pieces::{Cut, evenly, piece};
 use crate::bed::talk::Talk;
-use crate::bed::world::{BLUE, UPLINK, group};
+use crate::bed::world::{BLUE, UPLINK, group, put_group};
 use crate::bed::{Bed, Fate, SECOND};
 
 const UDP: Layer4 = Layer4::Udp {
@@ -173,7 +173,7 @@ fn errors_about_flows_that_are_over_or_forbidden() {
     assert_eq!(bed.send("c", &report).at(), "a");
     bed.change(|node, policy| {
         if node == 0 {
-            policy.groups.insert(7, group(BLUE, false, true, vec![]));
+            put_group(policy, 7, group(BLUE, false, true, vec![]));
             policy.ports.get_mut(&1).expect("a").groups = vec![7];
         }
     });
@@ -199,7 +199,7 @@ fn redirects_and_what_quotes_nonsense_are_no_errors_of_a_flow() {
     // quoted flow must not let it pass.
     bed.change(|node, policy| {
         if node == 0 {
-            policy.groups.insert(7, group(BLUE, true, false, vec![]));
+            put_group(policy, 7, group(BLUE, true, false, vec![]));
             policy.ports.get_mut(&1).expect("a").groups = vec![7];
         }
     });

@@ -1,16 +1,16 @@
-//! What one allow-list allows and another does not.
+//! What ports of one pair of ladders may lose in one direction.
 
-use alloc::collections::BTreeMap;
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use core::cell::OnceCell;
 
-use penstock_flow::{Addr, Prefix};
+use penstock_flow::Prefix;
 
-use crate::model::{Endpoint, GroupId, Vni};
-use crate::peers::prefixes;
+use super::change::{Change, enforced};
+use super::cover::Cover;
+use crate::holes::Holes;
+use crate::model::{Action, Direction, OnChange, Peer, Peers, Rule, Tier, Vni};
 use crate::program::Program;
-use crate::ruleset::Ruleset;
-use crate::service::Service;
+use crate::ruleset::Ladder;
 
 /// A part of one direction of a port: protocol and peer, `None` for all.
 pub(super) type Part = (Option<u8>, Option<Prefix>);
@@ -18,166 +18,381 @@ pub(super) type Part = (Option<u8>, Option<Prefix>);
 /// All of one direction.
 pub(super) const WHOLE: Part = (None, None);
 
-/// Two rulesets, and what is worth knowing of both at once.
-pub(super) struct Change<'a> {
-    pub(super) old: &'a Ruleset,
-    pub(super) new: &'a Ruleset,
-    /// Lists longer than this are not worth looking at one by one.
-    most: usize,
-    /// Addresses that have left a group, by the group.
-    removed: BTreeMap<GroupId, Vec<Addr>>,
-    /// The old members of each group, one more than `most` at most. Seldom
-    /// needed, so made late.
-    members: OnceCell<BTreeMap<GroupId, Vec<Addr>>>,
+struct Pair<'a> {
+    change: &'a Change<'a>,
+    vni: Vni,
+    direction: Direction,
+    before: Vec<&'a Program>,
+    after: Vec<&'a Program>,
+    /// What tenant lists allow now.
+    cover: Cover<'a>,
+    parts: Vec<Part>,
 }
 
-impl<'a> Change<'a> {
-    pub(super) fn new(old: &'a Ruleset, new: &'a Ruleset, most: usize) -> Self {
-        let mut removed = BTreeMap::<GroupId, Vec<Addr>>::new();
-        let mut after = new.policy().endpoints.iter().peekable();
-        for (key, endpoint) in &old.policy().endpoints {
-            while after.next_if(|(k, _)| *k < key).is_some() {}
-            let groups: &[GroupId] = after
-                .next_if(|(k, _)| *k == key)
-                .map_or(&[], |(_, now): (_, &Endpoint)| &now.groups);
-            if endpoint.groups == groups {
-                continue;
-            }
-            for group in &endpoint.groups {
-                if !groups.contains(group) {
-                    removed.entry(*group).or_default().push(key.1);
+/// The parts that may close. No more than are wanted.
+pub(super) fn lost<'a>(
+    change: &'a Change<'a>,
+    vni: Vni,
+    direction: Direction,
+    before: &'a Ladder,
+    after: &'a Ladder,
+) -> Vec<Part> {
+    let (Some(was), Some(is)) = (change.old.network(vni), change.new.network(vni)) else {
+        return Vec::from([WHOLE]);
+    };
+    let before = enforced(change.old, before, was.ladder(direction));
+    let after = enforced(change.new, after, is.ladder(direction));
+    let tenant = after.iter().filter(|p| p.list.tier == Tier::Tenant);
+    let cover = Cover::new(change.new, vni, is, direction, tenant.copied().collect());
+    let mut pair = Pair {
+        change,
+        vni,
+        direction,
+        before,
+        after,
+        cover,
+        parts: Vec::new(),
+    };
+    pair.dropped();
+    pair.tiers(was.vpc.default_allow, is.vpc.default_allow);
+    pair.fit()
+}
+
+impl<'a> Pair<'a> {
+    /// Lists that cut what they had admitted when they change.
+    fn dropped(&mut self) {
+        let drops = |list: crate::model::ListId| {
+            let lists = [self.change.old, self.change.new].map(|ruleset| ruleset.list(list));
+            let mut lists = lists.into_iter().flatten();
+            lists.any(|list| list.on_change == OnChange::Drop)
+        };
+        let mut lists = self.before.iter().chain(&self.after);
+        if lists.any(|p| self.change.has_changed(p.id) && drops(p.id)) {
+            self.parts.push(WHOLE);
+        }
+    }
+
+    fn tiers(&mut self, default_before: bool, default_after: bool) {
+        let selects = |lists: &[&Program]| lists.iter().any(|p| p.list.tier == Tier::Tenant);
+        let (selected, selects) = (selects(&self.before), selects(&self.after));
+        self.rules(Tier::Admin);
+        match (selected, selects) {
+            (true, true) => self.rules(Tier::Tenant),
+            (false, true) => {
+                let opened = |p: &&Program| {
+                    let mut rules = self.speaking(p);
+                    p.list.tier == Tier::Baseline && rules.any(|r| r.action == Action::Allow)
+                };
+                let was_open = default_before || self.before.iter().any(opened);
+                if was_open && !self.cover.is_all() {
+                    self.parts.push(WHOLE);
                 }
             }
-        }
-        Self {
-            old,
-            new,
-            most,
-            removed,
-            members: OnceCell::new(),
-        }
-    }
-
-    /// What of `old` is not in `new`. `same_rules`: they differ in the members
-    /// of peer groups at most.
-    pub(super) fn lost(
-        &self,
-        vni: Vni,
-        old: &Program,
-        new: &Program,
-        same_rules: bool,
-    ) -> Vec<Part> {
-        let mut parts = Vec::new();
-        if !same_rules {
-            let everyone = old.everyone.lost(&[&new.everyone]);
-            parts.extend(everyone.into_iter().map(|p| (p, None)));
-            for is_v4 in [true, false] {
-                self.lost_prefixes(vni, old, new, is_v4, &mut parts);
-            }
-        }
-        for (group, service) in &old.groups {
-            let narrowed = !same_rules && {
-                let mut now: Vec<&Service> = Vec::from([&*new.everyone]);
-                now.extend(new.group(*group).map(|service| &**service));
-                !service.lost(&now).is_empty()
-            };
-            // Of a rule that stays, only they lose what it allows.
-            let losers: &[Addr] = if narrowed {
-                self.members(*group)
-            } else {
-                self.removed.get(group).map_or(&[], Vec::as_slice)
-            };
-            if losers.len() > self.most {
-                let lost = service.lost(&[&new.everyone]);
-                parts.extend(lost.into_iter().map(|p| (p, None)));
-                continue;
-            }
-            for addr in losers {
-                let lost = service.lost(&self.at(vni, new, *addr));
-                parts.extend(lost.into_iter().map(|p| (p, Prefix::new(*addr, 128))));
-            }
-        }
-        self.fit(parts)
-    }
-
-    fn lost_prefixes(
-        &self,
-        vni: Vni,
-        old: &Program,
-        new: &Program,
-        is_v4: bool,
-        parts: &mut Vec<Part>,
-    ) {
-        for (prefix, entry) in old.family(is_v4).entries() {
-            let now: Vec<_> = new
-                .family(is_v4)
-                .enclosing(prefix)
-                .map(|now| (now.holes.beyond(&entry.holes, prefix), &*now.value))
-                .collect();
-            let mut others = if prefix.len() == 128 {
-                self.at(vni, new, prefix.addr())
-            } else {
-                Vec::from([&*new.everyone])
-            };
-            let whole = now.iter().filter(|(holes, _)| holes.is_empty());
-            others.extend(whole.map(|(_, service)| *service));
-            let lost = entry.value.lost(&others);
-            if lost.is_empty() {
-                continue;
-            }
-            // A rule that says the same but for new holes: only these are lost.
-            let holes = now
-                .iter()
-                .filter(|(_, service)| {
-                    others.push(service);
-                    let covered = entry.value.lost(&others).is_empty();
-                    others.pop();
-                    covered
-                })
-                .map(|(holes, _)| holes.iter().copied().flat_map(prefixes).collect())
-                .min_by_key(Vec::len)
-                .unwrap_or_else(|| Vec::from([prefix]));
-            for p in lost {
-                parts.extend(holes.iter().map(|hole| (p, Some(*hole))));
-            }
-        }
-    }
-
-    /// What the new policy allows an address.
-    fn at<'p>(&self, vni: Vni, new: &'p Program, addr: Addr) -> Vec<&'p Service> {
-        new.at(addr, self.new.groups_of(vni, addr)).collect()
-    }
-
-    fn members(&self, group: GroupId) -> &[Addr] {
-        let members = self.members.get_or_init(|| {
-            let mut members = BTreeMap::<GroupId, Vec<Addr>>::new();
-            for ((_, addr), endpoint) in &self.old.policy().endpoints {
-                for group in &endpoint.groups {
-                    let of_group = members.entry(*group).or_default();
-                    if of_group.len() <= self.most {
-                        of_group.push(*addr);
+            (true, false) => {
+                let refuses = |p: &&Program| {
+                    let mut rules = self.speaking(p);
+                    p.list.tier == Tier::Baseline && rules.any(|r| r.action != Action::Allow)
+                };
+                if !default_after || self.after.iter().any(refuses) {
+                    let lists = self.before.clone();
+                    for p in lists.iter().filter(|p| p.list.tier == Tier::Tenant) {
+                        for rule in self.speaking(p).collect::<Vec<_>>() {
+                            self.gone(rule, false);
+                        }
                     }
                 }
             }
-            members
-        });
-        members.get(&group).map_or(&[], Vec::as_slice)
+            (false, false) => {
+                self.rules(Tier::Baseline);
+                if default_before && !default_after {
+                    self.parts.push(WHOLE);
+                }
+            }
+        }
+    }
+
+    fn speaking<'p>(&self, program: &'p Program) -> impl Iterator<Item = &'p Rule> + use<'p> {
+        let direction = self.direction;
+        let rules = program.list.rules.iter();
+        rules.filter(move |rule| rule.direction == direction)
+    }
+
+    /// Rules of a tier that opened and are not there any more, and those that
+    /// close and were not there before; and who has left or joined the others.
+    fn rules(&mut self, tier: Tier) {
+        let (before, after) = (self.before.clone(), self.after.clone());
+        let of_tier = |p: &&&Program| p.list.tier == tier;
+        for p in before.iter().filter(of_tier) {
+            let now = after.iter().find(|now| now.id == p.id);
+            let (gone, same) = self.differences(p, now.copied());
+            for rule in gone {
+                if opens(&rule) {
+                    self.gone(&rule, tier == Tier::Tenant);
+                }
+            }
+            for rule in same {
+                self.members(&rule, tier);
+            }
+        }
+        for p in after.iter().filter(of_tier) {
+            let was = before.iter().find(|was| was.id == p.id);
+            let (new, _) = self.differences(p, was.copied());
+            for rule in new {
+                if rule.action != Action::Allow {
+                    self.spoken_of(&rule, true);
+                }
+            }
+        }
+    }
+
+    /// The rules of a list that are not in the other, at their place, and those that are.
+    fn differences(
+        &self,
+        these: &'a Program,
+        those: Option<&'a Program>,
+    ) -> (Vec<Cow<'a, Rule>>, Vec<Cow<'a, Rule>>) {
+        let all = || self.speaking(these).map(Cow::Borrowed).collect();
+        let Some(those) = those else {
+            return (all(), Vec::new());
+        };
+        if !self.change.has_changed(these.id) {
+            return (Vec::new(), all());
+        }
+        let place = |p: &'a Program| (p.list.tier, p.list.priority, &p.list.name);
+        if these.list.tier != Tier::Tenant && place(these) != place(those) {
+            return (all(), Vec::new());
+        }
+        // By name: a list's rules have names of their own.
+        let mut others: Vec<&Rule> = self.speaking(those).collect();
+        others.sort_by(|a, b| a.name.cmp(&b.name));
+        let (mut gone, mut same) = (Vec::new(), Vec::new());
+        for rule in self.speaking(these) {
+            let from = others.partition_point(|other| other.name < rule.name);
+            let mut named = others.iter().skip(from);
+            let counterpart = named
+                .by_ref()
+                .take_while(|other| other.name == rule.name)
+                .find(|other| same_but_for_peers(rule, other));
+            match counterpart.map(|other| (&rule.peers, &other.peers)) {
+                None | Some((Peers::Everyone, Peers::Any(_))) => gone.push(Cow::Borrowed(rule)),
+                Some((Peers::Everyone, Peers::Everyone) | (Peers::Any(_), Peers::Everyone)) => {
+                    same.push(Cow::Borrowed(rule));
+                }
+                Some((Peers::Any(these), Peers::Any(those))) if these == those => {
+                    same.push(Cow::Borrowed(rule));
+                }
+                Some((Peers::Any(these), Peers::Any(those))) => {
+                    let stays = |peer: &&Peer| those.contains(peer);
+                    let (kept, left): (Vec<&Peer>, Vec<&Peer>) = these.iter().partition(stays);
+                    let with = |peers: Vec<&Peer>| {
+                        Cow::Owned(Rule {
+                            peers: Peers::Any(peers.into_iter().cloned().collect()),
+                            ..rule.clone()
+                        })
+                    };
+                    gone.push(with(left));
+                    same.push(with(kept));
+                }
+            }
+        }
+        (gone, same)
+    }
+
+    /// A rule that opened is gone; `covered`: what tenant lists allow now counts.
+    fn gone(&mut self, rule: &Rule, covered: bool) {
+        if !covered {
+            self.spoken_of(rule, false);
+            return;
+        }
+        if self.cover.everyone(rule) {
+            return;
+        }
+        let protocol = rule.protocol.map(crate::model::Protocol::number);
+        let Peers::Any(peers) = &rule.peers else {
+            self.parts.push((protocol, None));
+            return;
+        };
+        for peer in peers {
+            match peer {
+                Peer::Cidr { prefix, except } => {
+                    let holes = Holes::new(*prefix, except);
+                    let lost = self.cover.prefix(rule, *prefix, &holes);
+                    self.parts
+                        .extend(lost.into_iter().map(|p| (protocol, Some(p))));
+                }
+                Peer::Set(id) => match self.change.prefixes(false, *id) {
+                    Some(prefixes) => {
+                        for prefix in prefixes {
+                            let lost = self.cover.prefix(rule, *prefix, &Holes::default());
+                            self.parts
+                                .extend(lost.into_iter().map(|p| (protocol, Some(p))));
+                        }
+                    }
+                    None if self.change.sets.contains(id) || !self.cover.peer(rule, peer) => {
+                        self.parts.push((protocol, None));
+                    }
+                    None => {}
+                },
+                Peer::Group(id) => match self.change.members(false, *id) {
+                    Some(members) => {
+                        for addr in members {
+                            if !self.cover.addr(rule, *addr) {
+                                self.parts.push((protocol, Prefix::new(*addr, 128)));
+                            }
+                        }
+                    }
+                    None => {
+                        let mut moved = self.change.moved(self.vni).iter();
+                        let left = moved.any(|m| m.before.contains(id) && !m.after.contains(id));
+                        if left || !self.cover.peer(rule, peer) {
+                            self.parts.push((protocol, None));
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// All that a rule speaks of, before or after.
+    fn spoken_of(&mut self, rule: &Rule, after: bool) {
+        let protocol = rule.protocol.map(crate::model::Protocol::number);
+        let Peers::Any(peers) = &rule.peers else {
+            self.parts.push((protocol, None));
+            return;
+        };
+        for peer in peers {
+            match peer {
+                Peer::Cidr { prefix, .. } => self.parts.push((protocol, Some(*prefix))),
+                Peer::Set(id) => match self.change.prefixes(after, *id) {
+                    Some(prefixes) => {
+                        let parts = prefixes.iter().map(|p| (protocol, Some(*p)));
+                        self.parts.extend(parts);
+                    }
+                    None => self.parts.push((protocol, None)),
+                },
+                Peer::Group(id) => match self.change.members(after, *id) {
+                    Some(members) => {
+                        let parts = members.iter().map(|a| (protocol, Prefix::new(*a, 128)));
+                        self.parts.extend(parts);
+                    }
+                    None => self.parts.push((protocol, None)),
+                },
+            }
+        }
+    }
+
+    /// A rule that stays: who has left it, where it opens, and joined it, where
+    /// it closes.
+    fn members(&mut self, rule: &Rule, tier: Tier) {
+        let change = self.change;
+        let protocol = rule.protocol.map(crate::model::Protocol::number);
+        let covers = tier == Tier::Tenant;
+        let changes = [(opens(rule), false), (rule.action != Action::Allow, true)];
+        for peer in rule.peers.named() {
+            for (_, after) in changes.into_iter().filter(|(counts, _)| *counts) {
+                match peer {
+                    Peer::Cidr { .. } => {}
+                    Peer::Group(id) => {
+                        let moved = change.moved(self.vni).iter().filter(|m| {
+                            let (had, has) = (m.before.contains(id), m.after.contains(id));
+                            if after { has && !had } else { had && !has }
+                        });
+                        let addrs: Vec<_> = moved.map(|m| m.addr).collect();
+                        if addrs.len() > change.most {
+                            if !(covers && self.cover.everyone(rule)) {
+                                self.parts.push((protocol, None));
+                            }
+                            continue;
+                        }
+                        for addr in addrs {
+                            if !(covers && self.cover.addr(rule, addr)) {
+                                self.parts.push((protocol, Prefix::new(addr, 128)));
+                            }
+                        }
+                    }
+                    Peer::Set(id) if change.sets.contains(id) => {
+                        self.moved_prefixes(rule, *id, after, covers);
+                    }
+                    Peer::Set(_) => {}
+                }
+            }
+        }
+    }
+
+    /// A set's prefixes that are there after, or before, and not the other time.
+    fn moved_prefixes(&mut self, rule: &Rule, id: crate::model::SetId, after: bool, covers: bool) {
+        let protocol = rule.protocol.map(crate::model::Protocol::number);
+        let (old, new) = (self.change.old.set(id), self.change.new.set(id));
+        let (there, not) = if after { (new, old) } else { (old, new) };
+        let not = not.map_or(&[][..], |set| &set.prefixes);
+        let there = there.map_or(&[][..], |set| &set.prefixes);
+        let mut count = 0;
+        for prefix in there.iter().filter(|p| not.binary_search(p).is_err()) {
+            count += 1;
+            if count > self.change.most {
+                if !(covers && self.cover.everyone(rule)) {
+                    self.parts.push((protocol, None));
+                }
+                return;
+            }
+            if covers {
+                let lost = self.cover.prefix(rule, *prefix, &Holes::default());
+                self.parts
+                    .extend(lost.into_iter().map(|p| (protocol, Some(p))));
+            } else {
+                self.parts.push((protocol, Some(*prefix)));
+            }
+        }
     }
 
     /// No more parts than regions are wanted: first every peer, then every protocol.
-    fn fit(&self, mut parts: Vec<Part>) -> Vec<Part> {
+    fn fit(self) -> Vec<Part> {
+        let (mut parts, most) = (self.parts, self.change.most);
         tidy(&mut parts);
-        if parts.len() > self.most {
+        if parts.len() > most {
             for (_, peer) in &mut parts {
                 *peer = None;
             }
             tidy(&mut parts);
         }
-        if parts.len() > self.most {
+        if parts.len() > most {
             parts = Vec::from([WHOLE]);
         }
         parts
     }
+}
+
+/// Whether what a rule matches may pass by it.
+fn opens(rule: &Rule) -> bool {
+    matches!(rule.action, Action::Allow | Action::Pass)
+}
+
+/// Whether two rules of a list say the same of their peers. What is told does not matter.
+fn same_but_for_peers(a: &Rule, b: &Rule) -> bool {
+    let Rule {
+        name,
+        direction,
+        action,
+        priority,
+        protocol,
+        source_ports,
+        ports,
+        icmp_type,
+        icmp_code,
+        peers: _,
+        stateful,
+        log: _,
+    } = a;
+    *name == b.name
+        && *direction == b.direction
+        && *action == b.action
+        && *priority == b.priority
+        && *protocol == b.protocol
+        && *source_ports == b.source_ports
+        && *ports == b.ports
+        && *icmp_type == b.icmp_type
+        && *icmp_code == b.icmp_code
+        && *stateful == b.stateful
 }
 
 /// In order, each once, and none that is inside one about every peer.

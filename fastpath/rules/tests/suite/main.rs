@@ -3,3 +3,4 @@
 mod closing;
 mod generate;
 mod judge;
+mod reference;

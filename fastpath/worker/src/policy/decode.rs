@@ -1,14 +1,16 @@
 //! From the wire schema to the model. Messages are taken apart whole, so that a
 //! new field stops the build until somebody decides what it means.
 
-use std::collections::BTreeMap;
+mod list;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use penstock_flow::{Addr, Mac, Prefix};
 use penstock_rules::model::{
-    Direction, Endpoint, Group, GroupId, Peer, Policy, Port, PortId, Rule, Subnet, SubnetId, Vni,
-    Vpc,
+    Endpoint, Group, GroupId, Policy, Port, PortId, PrefixSet, SetId, Subnet, SubnetId, Vni, Vpc,
 };
+use penstock_rules::{Delta, Gone};
 use penstock_slowpath_api::v1;
 
 /// A field that cannot be used.
@@ -21,23 +23,6 @@ pub struct Invalid {
     pub value: String,
     /// What is wrong and what to do.
     pub problem: &'static str,
-}
-
-/// What a delta takes away.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gone {
-    /// VPCs.
-    pub vpcs: Vec<Vni>,
-    /// Subnets.
-    pub subnets: Vec<SubnetId>,
-    /// Groups.
-    pub groups: Vec<GroupId>,
-    /// Ports.
-    pub ports: Vec<PortId>,
-    /// Endpoints.
-    pub endpoints: Vec<(Vni, Addr)>,
-    /// Tunnel ends.
-    pub vteps: Vec<Addr>,
 }
 
 type Result<T> = std::result::Result<T, Invalid>;
@@ -55,7 +40,7 @@ fn invalid<T>(path: String, value: impl Display, problem: &'static str) -> Resul
 /// # Errors
 /// The first field that cannot be used.
 pub fn snapshot(update: v1::PolicyUpdate) -> Result<Policy> {
-    let (gone, policy) = delta(update)?;
+    let Delta { gone, put: policy } = delta(update)?;
     if gone != Gone::default() {
         return invalid(
             "base_generation".to_owned(),
@@ -70,19 +55,23 @@ pub fn snapshot(update: v1::PolicyUpdate) -> Result<Policy> {
 ///
 /// # Errors
 /// The first field that cannot be used.
-pub fn delta(update: v1::PolicyUpdate) -> Result<(Gone, Policy)> {
+pub fn delta(update: v1::PolicyUpdate) -> Result<Delta> {
     let v1::PolicyUpdate {
         generation,
         base_generation: _,
         vpcs,
         subnets,
         groups,
+        prefix_sets,
+        lists,
         ports,
         endpoints,
         vteps,
         deleted_vpcs,
         deleted_subnets,
         deleted_groups,
+        deleted_prefix_sets,
+        deleted_lists,
         deleted_ports,
         deleted_endpoints,
         deleted_vteps,
@@ -95,6 +84,8 @@ pub fn delta(update: v1::PolicyUpdate) -> Result<(Gone, Policy)> {
         vpcs: keyed("vpcs", vpcs, vpc)?,
         subnets: keyed("subnets", subnets, subnet)?,
         groups: keyed("groups", groups, group)?,
+        sets: keyed("prefix_sets", prefix_sets, set)?,
+        lists: keyed("lists", lists, list::list)?,
         ports: keyed("ports", ports, port)?,
         endpoints: keyed("endpoints", endpoints, endpoint)?,
         vteps: keyed("vteps", vteps, |path, v1::Vtep { address, node }| {
@@ -105,11 +96,13 @@ pub fn delta(update: v1::PolicyUpdate) -> Result<(Gone, Policy)> {
         vpcs: deleted_vpcs,
         subnets: deleted_subnets,
         groups: deleted_groups,
+        sets: deleted_prefix_sets,
+        lists: deleted_lists,
         ports: deleted_ports,
         endpoints: each("deleted_endpoints", deleted_endpoints, endpoint_key)?,
         vteps: each("deleted_vteps", deleted_vteps, |path, v| addr(path, &v))?,
     };
-    Ok((gone, policy))
+    Ok(Delta { gone, put: policy })
 }
 
 fn each<M, T>(field: &str, items: Vec<M>, one: impl Fn(&str, M) -> Result<T>) -> Result<Vec<T>> {
@@ -143,13 +136,18 @@ fn vpc(path: &str, message: v1::Vpc) -> Result<(Vni, Vpc)> {
         vni: id,
         name,
         default_allow,
+        peers,
     } = message;
+    let peers: BTreeSet<Vni> = each(&format!("{path}.peers"), peers, vni)?
+        .into_iter()
+        .collect();
     let id = vni(&format!("{path}.vni"), id)?;
     Ok((
         id,
         Vpc {
             name,
             default_allow,
+            peers,
         },
     ))
 }
@@ -187,86 +185,35 @@ fn group(path: &str, message: v1::Group) -> Result<(GroupId, Group)> {
         id: group_id,
         vni: v,
         name,
-        selects_ingress,
-        selects_egress,
-        rules,
     } = message;
-    Ok((
-        id(&format!("{path}.id"), group_id)?,
-        Group {
-            name,
-            vni: vni(&format!("{path}.vni"), v)?,
-            selects_ingress,
-            selects_egress,
-            rules: each(&format!("{path}.rules"), rules, rule)?,
-        },
-    ))
-}
-
-fn rule(path: &str, message: v1::Rule) -> Result<Rule> {
-    let v1::Rule {
+    let group = Group {
         name,
-        ingress,
-        protocol,
-        ports,
-        icmp_type,
-        icmp_code,
-        peers,
-    } = message;
-    let byte = |field: &str, value: Option<u32>| match value.map(u8::try_from) {
-        None => Ok(None),
-        Some(Ok(byte)) => Ok(Some(byte)),
-        Some(Err(_)) => invalid(
-            format!("{path}.{field}"),
-            value.unwrap_or_default(),
-            "0 to 255",
-        ),
+        vni: vni(&format!("{path}.vni"), v)?,
     };
-    Ok(Rule {
-        direction: if ingress {
-            Direction::Ingress
-        } else {
-            Direction::Egress
-        },
-        protocol: byte("protocol", protocol)?,
-        ports: each(&format!("{path}.ports"), ports, port_range)?,
-        icmp_type: byte("icmp_type", icmp_type)?,
-        icmp_code: byte("icmp_code", icmp_code)?,
-        peers: each(&format!("{path}.peers"), peers, peer)?,
+    Ok((id(&format!("{path}.id"), group_id)?, group))
+}
+
+fn set(path: &str, message: v1::PrefixSet) -> Result<(SetId, PrefixSet)> {
+    let v1::PrefixSet {
+        id: set_id,
+        vni: v,
         name,
-    })
-}
-
-fn port_range(path: &str, message: v1::PortRange) -> Result<(u16, u16)> {
-    let v1::PortRange { first, last } = message;
-    match (u16::try_from(first), u16::try_from(last)) {
-        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
-        _ => invalid(
-            path.to_owned(),
-            format!("{first}-{last}"),
-            "0 to 65535, the lower first",
-        ),
+        prefixes,
+    } = message;
+    let prefixes: Vec<Prefix> = each(&format!("{path}.prefixes"), prefixes, prefix)?;
+    if let Some(i) = prefixes.windows(2).position(|pair| pair[0] >= pair[1]) {
+        return invalid(
+            format!("{path}.prefixes[{}]", i + 1),
+            prefixes[i + 1],
+            "prefixes ascend by address and length, each once",
+        );
     }
-}
-
-fn peer(path: &str, message: v1::Peer) -> Result<Peer> {
-    match message.peer {
-        Some(v1::peer::Peer::Group(group)) => Ok(Peer::Group(id(&format!("{path}.group"), group)?)),
-        Some(v1::peer::Peer::Cidr(v1::Cidr { prefix: p, except })) => {
-            let Some(p) = p else {
-                return invalid(format!("{path}.cidr.prefix"), "nothing", "name the prefix");
-            };
-            Ok(Peer::Cidr {
-                prefix: prefix(&format!("{path}.cidr.prefix"), p)?,
-                except: each(&format!("{path}.cidr.except"), except, prefix)?,
-            })
-        }
-        None => invalid(
-            path.to_owned(),
-            "nothing",
-            "a peer of a kind that this worker does not know; upgrade the worker first",
-        ),
-    }
+    let set = PrefixSet {
+        name,
+        vni: vni(&format!("{path}.vni"), v)?,
+        prefixes,
+    };
+    Ok((id(&format!("{path}.id"), set_id)?, set))
 }
 
 fn port(path: &str, message: v1::Port) -> Result<(PortId, Port)> {

@@ -1,5 +1,8 @@
 use penstock_flow::{Addr, Mac, Prefix};
-use penstock_rules::model::{Direction, Endpoint, Group, Peer, Port, Rule, Subnet, Vpc};
+use penstock_rules::model::{
+    Action, Applies, Direction, Endpoint, Group, List, OnChange, Peer, Peers, Port, PrefixSet,
+    Protocol, Rule, Subnet, Tier, Vpc,
+};
 use penstock_slowpath_api::encode;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -21,6 +24,7 @@ fn small() -> Policy {
         Vpc {
             name: "tenants/a/vpcs/v".into(),
             default_allow: false,
+            peers: [8].into(),
         },
     );
     let net = Prefix::new(Addr::from_v4([10, 0, 0, 0]), 96 + 24).expect("a prefix");
@@ -39,25 +43,53 @@ fn small() -> Policy {
         Group {
             name: "g".into(),
             vni: 7,
-            selects_ingress: true,
-            selects_egress: false,
-            rules: vec![Rule {
-                name: "g/rules/r".into(),
-                direction: Direction::Ingress,
-                protocol: Some(6),
-                ports: vec![(80, 81)],
-                icmp_type: None,
-                icmp_code: None,
-                peers: vec![
-                    Peer::Group(1),
-                    Peer::Cidr {
-                        prefix: net,
-                        except: vec![],
-                    },
-                ],
-            }],
         },
     );
+    policy.sets.insert(
+        2,
+        PrefixSet {
+            name: "s".into(),
+            vni: 7,
+            prefixes: vec![net],
+        },
+    );
+    let rule = Rule {
+        action: Action::Reject,
+        priority: 7,
+        protocol: Some(Protocol::Number(6)),
+        source_ports: vec![(1024, 65_535)],
+        ports: vec![(80, 81)],
+        peers: Peers::Any(vec![
+            Peer::Group(1),
+            Peer::Set(2),
+            Peer::Cidr {
+                prefix: net,
+                except: vec![],
+            },
+        ]),
+        log: true,
+        ..Rule::allow("l/rules/r".into(), Direction::Ingress)
+    };
+    let roce = Rule {
+        protocol: Some(Protocol::Roce),
+        stateful: false,
+        ..Rule::allow("l/rules/roce".into(), Direction::Egress)
+    };
+    let none = Rule {
+        action: Action::Pass,
+        peers: Peers::Any(vec![]),
+        ..Rule::allow("l/rules/none".into(), Direction::Egress)
+    };
+    let list = List {
+        tier: Tier::Admin,
+        applies: Applies::Vpc,
+        audit: true,
+        on_change: OnChange::Drop,
+        rules: vec![rule, roce, none],
+        ..List::of_group("l".into(), 7, 1)
+    };
+    policy.lists.insert(3, list);
+    policy.lists.insert(1, List::of_group("g".into(), 7, 1));
     policy.ports.insert(
         1,
         Port {
@@ -143,7 +175,7 @@ fn deleting_what_is_not_here_asks_for_a_snapshot() {
     let error = apply(&small(), unknown).expect_err("unknown");
     assert_eq!(
         error.to_string(),
-        "deleted_ports names 9, which is not here; send a snapshot"
+        "port 9 is to go, and is not here; send a snapshot"
     );
     let known = v1::PolicyUpdate {
         deleted_ports: vec![1],
@@ -159,19 +191,33 @@ fn deleting_what_is_not_here_asks_for_a_snapshot() {
 #[test]
 fn refusals_name_the_field() {
     type Edit = fn(&mut v1::PolicyUpdate);
-    let cases: [(&str, Edit); 12] = [
+    let cases: [(&str, Edit); 18] = [
         ("generation = 0", |u| u.generation = 0),
         ("vpcs[0].vni = 16777216", |u| u.vpcs[0].vni = 1 << 24),
         ("vpcs[1] = ", |u| u.vpcs.push(u.vpcs[0].clone())),
         ("subnets[0].mtu = 10", |u| u.subnets[0].mtu = 10),
-        ("groups[0].rules[0].ports[0] = 9-8", |u| {
-            u.groups[0].rules[0].ports[0] = v1::PortRange { first: 9, last: 8 };
+        ("lists[1].rules[0].ports[0] = 9-8", |u| {
+            u.lists[1].rules[0].ports[0] = v1::PortRange { first: 9, last: 8 };
         }),
-        ("groups[0].rules[0].protocol = 256", |u| {
-            u.groups[0].rules[0].protocol = Some(256);
+        ("lists[1].rules[0].protocol = 256", |u| {
+            u.lists[1].rules[0].protocol = Some(v1::rule::Protocol::Number(256));
         }),
-        ("groups[0].rules[0].peers[0] = nothing", |u| {
-            u.groups[0].rules[0].peers[0].peer = None;
+        ("lists[1].rules[0].peers[0] = nothing", |u| {
+            let peers = u.lists[1].rules[0].peers.as_mut().unwrap();
+            peers.any[0].peer = None;
+        }),
+        ("lists[1].tier = 0", |u| u.lists[1].tier = 0),
+        ("lists[0].applies = nothing", |u| u.lists[0].applies = None),
+        ("lists[1].on_change = 9", |u| u.lists[1].on_change = 9),
+        ("lists[1].rules[2].action = 0", |u| {
+            u.lists[1].rules[2].action = 0;
+        }),
+        ("lists[1].priority = 65536", |u| {
+            u.lists[1].priority = 65_536;
+        }),
+        ("prefix_sets[0].prefixes[1] = 10.0.0.0/24", |u| {
+            let prefixes = &mut u.prefix_sets[0].prefixes;
+            prefixes.push(prefixes[0].clone());
         }),
         ("ports[0].mac = [01]", |u| u.ports[0].mac = vec![1]),
         ("ports[0].vlan = 4095", |u| u.ports[0].vlan = 4095),
@@ -191,6 +237,7 @@ fn any_policy(generation: u64) -> impl Strategy<Value = Policy> {
     let vpc = any::<bool>().prop_map(|default_allow| Vpc {
         name: "v".into(),
         default_allow,
+        peers: [1, 2].into(),
     });
     let endpoint = (1_u8..4, vec(1_u32..5, 0..3)).prop_map(|(last, mut groups)| {
         groups.sort_unstable();

@@ -145,7 +145,7 @@ impl Bed {
 
     fn policy(&self) -> Option<(u64, Policy)> {
         let ruleset = self.node.ruleset()?;
-        Some((ruleset.generation(), Ruleset::policy(&ruleset).clone()))
+        Some((ruleset.generation(), Ruleset::policy(&ruleset)))
     }
 
     fn open(&mut self) {

@@ -189,9 +189,7 @@ fn resume(host: &mut Host) -> Found {
     for name in ["flows.snapshot", "flows.taken"] {
         assert!(!host.dir.path().join(name).exists(), "{name} is used again");
     }
-    let policy = node
-        .ruleset()
-        .map(|ruleset| Ruleset::policy(&ruleset).clone());
+    let policy = node.ruleset().map(|ruleset| Ruleset::policy(&ruleset));
     match &policy {
         // Wholly, or not at all.
         Some(policy) => {

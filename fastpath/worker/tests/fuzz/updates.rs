@@ -11,6 +11,7 @@ pub(crate) const INTERFACES: [&str; 4] = ["va", "vb", "vc", "vz"];
 
 const VNIS: [u32; 4] = [7, 7, 8, 0];
 const IDS: [u32; 6] = [1, 1, 2, 2, 3, 0];
+const PRIORITIES: [u32; 4] = [10, 20, 1000, 70_000];
 
 fn ip(c: &mut Choices<'_>) -> Vec<u8> {
     let v4 = |last| {
@@ -47,8 +48,9 @@ fn prefix(c: &mut Choices<'_>) -> v1::Prefix {
 }
 
 fn rule(c: &mut Choices<'_>) -> v1::Rule {
-    let peer = |c: &mut Choices<'_>| match c.byte() % 3 {
+    let peer = |c: &mut Choices<'_>| match c.byte() % 4 {
         0 => v1::peer::Peer::Group(c.of(&IDS)),
+        1 => v1::peer::Peer::PrefixSet(c.of(&IDS)),
         _ => v1::peer::Peer::Cidr(v1::Cidr {
             prefix: Some(prefix(c)),
             except: (0..c.byte() % 2).map(|_| prefix(c)).collect(),
@@ -57,7 +59,17 @@ fn rule(c: &mut Choices<'_>) -> v1::Rule {
     v1::Rule {
         name: format!("g/rules/{}", c.byte() % 4),
         ingress: c.rarely(2),
-        protocol: c.of(&[None, Some(6), Some(17), Some(1), Some(300)]),
+        action: c.of(&[4, 4, 4, 1, 2, 3, 0, 9]),
+        priority: c.of(&PRIORITIES),
+        protocol: match c.byte() % 8 {
+            0 | 1 => None,
+            2 => Some(v1::rule::Protocol::Roce(!c.rarely(4))),
+            _ => Some(v1::rule::Protocol::Number(c.of(&[6, 17, 1, 132, 300]))),
+        },
+        source_ports: few(c, 1, |c| v1::PortRange {
+            first: c.of(&[1024, 0]),
+            last: c.of(&[1024, 65_535]),
+        }),
         ports: (0..c.byte() % 3)
             .map(|_| v1::PortRange {
                 first: c.of(&[80, 1, 0, 70_000]),
@@ -66,11 +78,35 @@ fn rule(c: &mut Choices<'_>) -> v1::Rule {
             .collect(),
         icmp_type: c.of(&[None, None, None, Some(8), Some(256)]),
         icmp_code: c.of(&[None, None, None, Some(0)]),
-        peers: (0..c.byte() % 3)
-            .map(|_| v1::Peer {
+        peers: (!c.rarely(3)).then(|| v1::Peers {
+            any: few(c, 2, |c| v1::Peer {
                 peer: (!c.rarely(8)).then(|| peer(c)),
-            })
-            .collect(),
+            }),
+        }),
+        stateless: c.rarely(4),
+        log: c.rarely(4),
+    }
+}
+
+fn list(c: &mut Choices<'_>) -> v1::List {
+    v1::List {
+        id: c.of(&IDS),
+        vni: c.of(&VNIS),
+        name: format!("l{}", c.byte() % 3),
+        tier: c.of(&[2, 2, 2, 1, 3, 0]),
+        priority: c.of(&PRIORITIES),
+        applies: match c.byte() % 4 {
+            0 => Some(v1::list::Applies::Vpc(!c.rarely(4))),
+            1 if c.rarely(4) => None,
+            _ => Some(v1::list::Applies::Groups(v1::Groups {
+                ids: few(c, 2, |c| c.of(&IDS)),
+            })),
+        },
+        selects_ingress: c.rarely(2),
+        selects_egress: c.rarely(2),
+        audit: c.rarely(4),
+        on_change: c.of(&[1, 1, 2, 3, 0]),
+        rules: few(c, 3, rule),
     }
 }
 
@@ -105,6 +141,7 @@ pub(crate) fn update(c: &mut Choices<'_>, current: u64) -> v1::PolicyUpdate {
             vni: c.of(&VNIS),
             name: "v".into(),
             default_allow: c.rarely(2),
+            peers: few(c, 1, |c| c.of(&VNIS)),
         }),
         subnets: few(c, 2, |c| v1::Subnet {
             id: c.of(&IDS),
@@ -118,10 +155,14 @@ pub(crate) fn update(c: &mut Choices<'_>, current: u64) -> v1::PolicyUpdate {
             id: c.of(&IDS),
             vni: c.of(&VNIS),
             name: "g".into(),
-            selects_ingress: c.rarely(2),
-            selects_egress: c.rarely(2),
-            rules: few(c, 3, rule),
         }),
+        prefix_sets: few(c, 1, |c| v1::PrefixSet {
+            id: c.of(&IDS),
+            vni: c.of(&VNIS),
+            name: "s".into(),
+            prefixes: few(c, 2, prefix),
+        }),
+        lists: few(c, 2, list),
         ports: few(c, 3, |c| v1::Port {
             id: c.of(&IDS),
             vni: c.of(&VNIS),
@@ -166,6 +207,8 @@ fn deletions(c: &mut Choices<'_>, update: v1::PolicyUpdate) -> v1::PolicyUpdate 
         deleted_vpcs: few(c, 1, |c| c.of(&VNIS)),
         deleted_subnets: few(c, 1, |c| c.of(&IDS)),
         deleted_groups: few(c, 1, |c| c.of(&IDS)),
+        deleted_prefix_sets: few(c, 1, |c| c.of(&IDS)),
+        deleted_lists: few(c, 1, |c| c.of(&IDS)),
         deleted_ports: few(c, 1, |c| c.of(&IDS)),
         deleted_endpoints: few(c, 1, key),
         deleted_vteps: few(c, 1, ip),
@@ -204,6 +247,7 @@ pub(crate) fn good(generation: u64) -> v1::PolicyUpdate {
             vni: 7,
             name: "v".into(),
             default_allow: true,
+            peers: vec![],
         }],
         subnets: vec![v1::Subnet {
             id: 1,

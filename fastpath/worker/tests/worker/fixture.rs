@@ -23,7 +23,8 @@ pub(crate) fn allow(name: &str, protocol: u32, ports: &[u32]) -> v1::Rule {
     v1::Rule {
         name: format!("g/rules/{name}"),
         ingress: true,
-        protocol: Some(protocol),
+        action: v1::Action::Allow.into(),
+        protocol: Some(v1::rule::Protocol::Number(protocol)),
         ports: ports
             .iter()
             .map(|port| v1::PortRange {
@@ -35,14 +36,28 @@ pub(crate) fn allow(name: &str, protocol: u32, ports: &[u32]) -> v1::Rule {
     }
 }
 
-/// The group of both ports: ingress is closed but for `rules`, egress is open.
-pub(crate) fn group(rules: Vec<v1::Rule>) -> v1::Group {
+/// The group of both ports.
+pub(crate) fn group() -> v1::Group {
     v1::Group {
         id: 1,
         vni: VNI,
         name: "g".into(),
+    }
+}
+
+/// Its list: ingress is closed but for `rules`, egress is open.
+pub(crate) fn list(rules: Vec<v1::Rule>) -> v1::List {
+    v1::List {
+        id: 1,
+        vni: VNI,
+        name: "g".into(),
+        tier: v1::Tier::Tenant.into(),
+        priority: 1000,
+        applies: Some(v1::list::Applies::Groups(v1::Groups { ids: vec![1] })),
         selects_ingress: true,
         selects_egress: false,
+        audit: false,
+        on_change: v1::OnChange::Reevaluate.into(),
         rules,
     }
 }
@@ -76,6 +91,7 @@ pub(crate) fn snapshot(generation: u64, rules: Vec<v1::Rule>) -> v1::PolicyUpdat
             vni: VNI,
             name: "tenants/t/vpcs/v".into(),
             default_allow: true,
+            peers: vec![],
         }],
         subnets: vec![v1::Subnet {
             id: 1,
@@ -88,7 +104,8 @@ pub(crate) fn snapshot(generation: u64, rules: Vec<v1::Rule>) -> v1::PolicyUpdat
             gateways: vec![bytes(Ipv4Addr::new(10, 0, 0, 254))],
             mtu: 1450,
         }],
-        groups: vec![group(rules)],
+        groups: vec![group()],
+        lists: vec![list(rules)],
         ports: ports.to_vec(),
         endpoints: endpoints.to_vec(),
         ..Default::default()
@@ -100,7 +117,7 @@ pub(crate) fn delta(generation: u64, base: u64, rules: Vec<v1::Rule>) -> v1::Pol
     v1::PolicyUpdate {
         generation,
         base_generation: base,
-        groups: vec![group(rules)],
+        lists: vec![list(rules)],
         ..Default::default()
     }
 }

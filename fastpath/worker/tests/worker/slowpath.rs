@@ -9,7 +9,7 @@ use v1::policy_status::Result as Verdict;
 
 use crate::bed::lcores;
 use crate::controller::{Controller, SOON};
-use crate::fixture::{allow, delta, group, snapshot};
+use crate::fixture::{allow, delta, list, snapshot};
 use crate::memory::Bed;
 
 async fn info(controller: &mut Controller) -> v1::NodeInfo {
@@ -101,7 +101,7 @@ async fn a_policy_that_contradicts_itself_is_refused_whole() {
         ("subnet 9", |u| u.ports[0].subnet = 9),
         ("group 9", |u| u.endpoints[0].groups = vec![9]),
         ("rule g/rules/x names ports", |u| {
-            u.groups = vec![group(vec![v1::Rule {
+            u.lists = vec![list(vec![v1::Rule {
                 protocol: None,
                 ..allow("x", 0, &[80])
             }])];

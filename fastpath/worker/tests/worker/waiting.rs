@@ -86,6 +86,7 @@ fn engine() -> Engine {
     let vpc = Vpc {
         name: "v".into(),
         default_allow: true,
+        peers: Default::default(),
     };
     policy.vpcs.insert(VNI, vpc);
     let subnet = Subnet {

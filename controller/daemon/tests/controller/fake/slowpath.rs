@@ -17,6 +17,8 @@ pub struct Held {
     pub vpcs: BTreeMap<u32, v1::Vpc>,
     pub subnets: BTreeMap<u32, v1::Subnet>,
     pub groups: BTreeMap<u32, v1::Group>,
+    pub sets: BTreeMap<u32, v1::PrefixSet>,
+    pub lists: BTreeMap<u32, v1::List>,
     pub ports: BTreeMap<u32, v1::Port>,
     pub endpoints: BTreeMap<(u32, Vec<u8>), v1::Endpoint>,
     pub vteps: BTreeMap<Vec<u8>, v1::Vtep>,
@@ -39,6 +41,8 @@ impl Held {
         gone(&mut self.vpcs, update.deleted_vpcs, "vpcs")?;
         gone(&mut self.subnets, update.deleted_subnets, "subnets")?;
         gone(&mut self.groups, update.deleted_groups, "groups")?;
+        gone(&mut self.sets, update.deleted_prefix_sets, "sets")?;
+        gone(&mut self.lists, update.deleted_lists, "lists")?;
         gone(&mut self.ports, update.deleted_ports, "ports")?;
         let endpoints = update.deleted_endpoints.iter().map(key).collect();
         gone(&mut self.endpoints, endpoints, "endpoints")?;
@@ -49,6 +53,10 @@ impl Held {
             .extend(update.subnets.into_iter().map(|it| (it.id, it)));
         self.groups
             .extend(update.groups.into_iter().map(|it| (it.id, it)));
+        self.sets
+            .extend(update.prefix_sets.into_iter().map(|it| (it.id, it)));
+        self.lists
+            .extend(update.lists.into_iter().map(|it| (it.id, it)));
         self.ports
             .extend(update.ports.into_iter().map(|it| (it.id, it)));
         let endpoints = update.endpoints.into_iter();
@@ -144,7 +152,7 @@ impl State {
         self.generation = generation;
         self.history.push(Step::Policy {
             ports: self.policy.ports.keys().copied().collect(),
-            groups: format!("{:?}", self.policy.groups),
+            groups: format!("{:?}", self.policy.lists),
         });
         v1::PolicyStatus {
             attachments: self.attachments(),

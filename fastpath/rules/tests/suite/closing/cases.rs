@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use penstock_flow::tuple::proto;
 use penstock_flow::{Addr, Prefix};
-use penstock_rules::model::{Direction, GroupId, Peer, Policy, PortId, Rule, Vpc};
+use penstock_rules::model::{
+    Direction, GroupId, List, Peer, Peers, Policy, PortId, Protocol, Rule, Vpc,
+};
 use penstock_rules::{Region, closing};
 
 use super::compile;
@@ -16,14 +18,12 @@ fn base() -> Policy {
     let mut policy = empty(false);
     let cidr = |prefix, except| Peer::Cidr { prefix, except };
     let mut group = |id: GroupId, rules: Vec<Rule>| {
-        let group = penstock_rules::model::Group {
-            name: format!("g{id}"),
-            vni: VNI,
+        let list = List {
             selects_ingress: true,
-            selects_egress: false,
             rules,
+            ..List::of_group(format!("g{id}"), VNI, id)
         };
-        policy.groups.insert(id, group);
+        policy.lists.insert(id, list);
     };
     group(
         1,
@@ -87,7 +87,7 @@ fn of(port: PortId, protocol: Option<u8>, peer: Option<Prefix>) -> Region {
 }
 
 fn rules(policy: &mut Policy) -> &mut Vec<Rule> {
-    &mut policy.groups.get_mut(&1).expect("group 1").rules
+    &mut policy.lists.get_mut(&1).expect("group 1").rules
 }
 
 type Change = fn(&mut Policy);
@@ -119,7 +119,7 @@ fn each_change_closes_just_this() {
             "a member changes to a group that may do the same",
             |p| {
                 let mut twin = rules(p)[0].clone();
-                twin.peers = vec![Peer::Group(3)];
+                twin.peers = Peers::Any(vec![Peer::Group(3)]);
                 rules(p).push(twin);
                 p.endpoints.get_mut(&(VNI, v4(9))).unwrap().groups = vec![3];
             },
@@ -187,40 +187,40 @@ fn each_change_closes_just_this() {
         (
             "a prefix narrows",
             |p| {
-                rules(p)[1].peers = vec![Peer::Cidr {
+                rules(p)[1].peers = Peers::Any(vec![Peer::Cidr {
                     prefix: net(9),
                     except: vec![],
-                }];
+                }]);
             },
             vec![of(1, udp, Some(net(8))), of(2, udp, Some(net(8)))],
         ),
         (
             "a prefix widens",
             |p| {
-                rules(p)[1].peers = vec![Peer::Cidr {
+                rules(p)[1].peers = Peers::Any(vec![Peer::Cidr {
                     prefix: net(7),
                     except: vec![],
-                }];
+                }]);
             },
             vec![],
         ),
         (
             "an exception comes",
             |p| {
-                rules(p)[1].peers = vec![Peer::Cidr {
+                rules(p)[1].peers = Peers::Any(vec![Peer::Cidr {
                     prefix: net(8),
                     except: vec![net(24), net(28)],
-                }];
+                }]);
             },
             vec![of(1, udp, Some(net(24))), of(2, udp, Some(net(24)))],
         ),
         (
             "a wider prefix has an exception",
             |p| {
-                rules(p)[1].peers = vec![Peer::Cidr {
+                rules(p)[1].peers = Peers::Any(vec![Peer::Cidr {
                     prefix: net(0).max(net(7)),
                     except: vec![host(v4(3)).unwrap()],
-                }];
+                }]);
             },
             vec![of(1, udp, host(v4(3))), of(2, udp, host(v4(3)))],
         ),
@@ -228,7 +228,7 @@ fn each_change_closes_just_this() {
             "a protocol changes",
             |p| {
                 rules(p)[1] = Rule {
-                    protocol: Some(proto::TCP),
+                    protocol: Some(Protocol::Number(proto::TCP)),
                     ..rules(p)[1].clone()
                 }
             },
@@ -274,7 +274,7 @@ fn each_change_closes_just_this() {
         (
             "egress is selected, but was denied",
             |p| {
-                p.groups.get_mut(&1).unwrap().selects_egress = true;
+                p.lists.get_mut(&1).unwrap().selects_egress = true;
             },
             vec![],
         ),
@@ -288,23 +288,24 @@ fn each_change_closes_just_this() {
             |p| {
                 let subnet = p.subnets[&1].clone();
                 p.vpcs.insert(
-                    8,
+                    10,
                     Vpc {
                         name: "w".into(),
                         default_allow: true,
+                        peers: Default::default(),
                     },
                 );
                 p.subnets.insert(
-                    8,
+                    10,
                     penstock_rules::model::Subnet {
-                        vni: 8,
+                        vni: 10,
                         gateways: vec![],
                         ..subnet
                     },
                 );
                 let moved = penstock_rules::model::Port {
-                    vni: 8,
-                    subnet: 8,
+                    vni: 10,
+                    subnet: 10,
                     ..port(vec![])
                 };
                 p.ports.insert(1, moved);
@@ -340,7 +341,7 @@ fn an_open_vpc_closes_by_selection_and_by_default() {
     assert_eq!(by_default, [egress(1), egress(2), egress(3)]);
 
     let mut selected = before.clone();
-    selected.groups.get_mut(&2).unwrap().selects_egress = true;
+    selected.lists.get_mut(&2).unwrap().selects_egress = true;
     let by_selection = closing(&compile(&before), &compile(&selected), 64);
     assert_eq!(by_selection, [egress(3)]);
 
@@ -349,12 +350,12 @@ fn an_open_vpc_closes_by_selection_and_by_default() {
         direction: Direction::Egress,
         ..rule_to("all", None, &[], vec![])
     };
-    selected.groups.get_mut(&2).unwrap().rules.push(all);
+    selected.lists.get_mut(&2).unwrap().rules.push(all);
     assert_eq!(closing(&compile(&before), &compile(&selected), 64), []);
 
     // No longer selected where the default denies: what its rules allowed.
     let mut unselected = base();
-    unselected.groups.get_mut(&1).unwrap().selects_ingress = false;
+    unselected.lists.get_mut(&1).unwrap().selects_ingress = false;
     let regions = closing(&compile(&base()), &compile(&unselected), 64);
     assert!(
         regions.contains(&of(1, Some(proto::ICMP), None)),
@@ -406,25 +407,26 @@ fn too_many_regions_are_merged() {
     let mut before = base();
     let subnet = before.subnets[&1].clone();
     before.vpcs.insert(
-        8,
+        10,
         Vpc {
             name: "w".into(),
             default_allow: true,
+            peers: Default::default(),
         },
     );
     before.subnets.insert(
-        8,
+        10,
         penstock_rules::model::Subnet {
-            vni: 8,
+            vni: 10,
             gateways: vec![],
             ..subnet
         },
     );
     before.ports.insert(
-        8,
+        10,
         penstock_rules::model::Port {
-            vni: 8,
-            subnet: 8,
+            vni: 10,
+            subnet: 10,
             ..port(vec![])
         },
     );

@@ -134,7 +134,7 @@ impl Node {
             Ok(ruleset) => {
                 tracing::info!(
                     generation = ruleset.generation(),
-                    ports = ruleset.policy().ports.len(),
+                    ports = ruleset.ports().count(),
                     "policy resumed from disk"
                 );
                 let mut attachments = node.state.lock().await;
@@ -244,13 +244,13 @@ impl Node {
         let before = self.ruleset();
         // Compiling and writing take as long as the policy is large.
         let prepared = tokio::task::spawn_blocking(move || {
-            let none = Policy::default();
-            let current = before.as_deref().map_or(&none, Ruleset::policy);
-            let ruleset = node.compile(current, update)?;
-            if before.as_deref().map(Ruleset::policy) == Some(ruleset.policy()) {
+            let current = before.as_deref().map(Ruleset::policy);
+            let ruleset = node.compile(&current.clone().unwrap_or_default(), update)?;
+            let policy = ruleset.policy();
+            if current.as_ref() == Some(&policy) {
                 return Ok(None);
             }
-            let update = encode::snapshot(ruleset.policy(), ruleset.generation());
+            let update = encode::snapshot(&policy, ruleset.generation());
             let kept = node.store.save(POLICY, &update);
             Ok(Some((
                 PolicyChange::new(before.as_deref(), Arc::new(ruleset)),
@@ -364,8 +364,8 @@ impl Node {
     /// Attaches what the policy names; returns whether anything changed.
     async fn reconcile(&self, attachments: &mut Attachments) -> bool {
         let wanted: BTreeSet<String> = self.ruleset().map_or_else(BTreeSet::new, |ruleset| {
-            let ports = ruleset.policy().ports.values();
-            ports.map(|port| port.attachment.clone()).collect()
+            let ports = ruleset.ports();
+            ports.map(|(_, port)| port.attachment.clone()).collect()
         });
         let before = attachments.numbers().clone();
         let changed = attachments.reconcile(&wanted).await;
@@ -398,15 +398,16 @@ impl Node {
         });
         let nics = nics.collect();
         let ruleset = self.ruleset();
-        let ports = ruleset.iter().flat_map(|ruleset| &ruleset.policy().ports);
-        let attachments = ports.map(|(id, port)| {
+        let mut ports: Vec<_> = ruleset.iter().flat_map(|ruleset| ruleset.ports()).collect();
+        ports.sort_unstable_by_key(|(id, _)| *id);
+        let attachments = ports.into_iter().map(|(id, port)| {
             let (device_port, error) = match attachments.states().get(&port.attachment) {
                 Some(PortState::Attached { device_port, .. }) => (*device_port, String::new()),
                 Some(PortState::Failed(why)) => (0, why.clone()),
                 None => (0, "not looked at yet".to_owned()),
             };
             v1::Attachment {
-                port_id: *id,
+                port_id: id,
                 device_port,
                 error,
             }
