@@ -21,7 +21,7 @@ const FLOORS: &[(u32, &[&str])] = &[
             "penstock-engine",
         ],
     ),
-    (4, &["penstock-api"]),
+    (4, &["penstock-api", "penstock-offline"]),
     (5, &["penstockd", "penstock-cli", "penstock-worker"]),
     (6, &["penstock-integration", "penstock-bench"]),
 ];

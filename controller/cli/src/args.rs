@@ -19,7 +19,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  the documents have problems; each is told with its line
-  2  the command line cannot be understood
+  2  the command line, or a file that it names, cannot be understood
   3  the server cannot be reached, did not answer in time, or failed
   4  the server refused: not there, changed meanwhile, still referred to
   5  `wait`: not everything was programmed in time";
@@ -105,6 +105,8 @@ pub(crate) enum Command {
     },
     /// Say whether a packet would pass, and which rule decides
     Explain(Explain),
+    /// Run a capture through the engines that documents make, without a server
+    Replay(Replay),
     /// Check documents without a server
     Check {
         /// Documents that are complete together
@@ -200,6 +202,22 @@ pub(crate) struct Explain {
     /// Ask these documents instead of a server
     #[arg(short, long = "file", value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Replay {
+    /// The documents
+    #[arg(short, long = "file", value_name = "FILE|DIR", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// A pcap or pcapng file of Ethernet frames, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: PathBuf,
+    /// Only this VPC's ports send: a full name, or TENANT/VPC
+    #[arg(long, value_name = "VPC")]
+    pub(crate) vpc: Option<String>,
+    /// Only so many packets
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -15,6 +15,7 @@ mod delete;
 mod explain;
 mod get;
 mod observe;
+mod replay;
 mod status;
 mod wait;
 
@@ -33,6 +34,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Command::Explain(explain) => {
             explain::online(&Session::open(&global).await?, &explain, format).await
         }
+        Command::Replay(wanted) => replay::run(&wanted, format),
         Command::Apply { files, dry_run } => {
             // What cannot be read need not be sent.
             let documents = read(&files, format)?;

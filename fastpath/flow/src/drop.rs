@@ -4,11 +4,11 @@
 //! API: a drop without a reason cannot be expressed. The names are stable.
 
 macro_rules! drop_reasons {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
         /// Why a packet was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        pub enum DropReason { $($(#[$doc])* $variant,)* }
+        pub enum DropReason { $($(#[doc = $doc])* $variant,)* }
 
         impl DropReason {
             /// All of them, in declaration order; `ALL[r as usize] == r`.
@@ -18,6 +18,12 @@ macro_rules! drop_reasons {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The same in a sentence.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),*).trim_ascii(),)* }
             }
         }
     };
@@ -117,6 +123,19 @@ mod tests {
                 "{r:?}"
             );
         }
+    }
+
+    #[test]
+    fn each_has_a_sentence() {
+        for reason in DropReason::ALL {
+            let said = reason.meaning();
+            assert!(said.ends_with('.') && !said.starts_with(' '), "{said:?}");
+            assert!(!said.contains("  "), "{said:?}");
+        }
+        assert_eq!(
+            DropReason::Fragment.meaning().get(..63),
+            Some("A fragment that belongs to no good packet: it overlaps another ")
+        );
     }
 
     #[test]

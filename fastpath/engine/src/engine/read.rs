@@ -1,5 +1,6 @@
 //! What the outside can see of an engine.
 
+use penstock_flow::{Key, Tuple};
 use penstock_rules::Ruleset;
 use penstock_rules::model::PortId;
 
@@ -105,6 +106,13 @@ impl Engine {
         if let Some(nic) = self.nic_index(device_id).and_then(|i| self.nics.get(i)) {
             nic.driver.visit_rows(now, visit);
         }
+    }
+
+    /// The connection of a port that a packet with `tuple`, either way, is one of.
+    #[must_use]
+    pub fn flow(&self, now: u64, port: PortId, tuple: &Tuple) -> Option<FlowRecord<'_>> {
+        let (key, _) = Key::new(port, tuple);
+        self.flow_record(now, self.connections.find(&key)?.index())
     }
 
     /// Connections, of one port or of all, until `visit` answers `false`.
