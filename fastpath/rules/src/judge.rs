@@ -161,7 +161,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The tenant tier: lists by name, the first with a matching rule.
+    /// The tenant tier: lists by name, the first with a matching rule that makes a
+    /// connection; else the first with any.
     fn tenant(&self, audit: bool) -> Said<'a> {
         let mut selected = false;
         let mut best: Option<(&Program, &Ranked)> = None;
@@ -172,10 +173,12 @@ impl<'a> Case<'a> {
                 };
                 selected |= audit || !program.list.audit;
                 if let Some(rule) = self.ask(program, audit) {
-                    if best.is_none_or(|(other, _)| name(program) < name(other)) {
+                    if best.is_none_or(|best| makes((program, rule)) < makes(best)) {
                         best = Some((program, rule));
                     }
-                    break;
+                    if rule.stateful {
+                        break;
+                    }
                 }
             }
         }
@@ -230,9 +233,14 @@ fn name(program: &Program) -> (&str, u32) {
     (&program.list.name, program.id)
 }
 
+/// The order of allow rules in the tenant tier.
+fn makes<'a>((program, rule): (&'a Program, &Ranked)) -> (bool, (&'a str, u32)) {
+    (!rule.stateful, name(program))
+}
+
 /// Whether one rule is asked before another, their lists having one priority.
 fn precedes(a: (&Program, &Ranked), b: (&Program, &Ranked)) -> bool {
-    let key = |rule: &Ranked| (rule.priority, rule.action);
+    let key = |rule: &Ranked| (rule.priority, rule.action, !rule.stateful);
     let order = key(a.1).cmp(&key(b.1));
     order.then_with(|| name(a.0).cmp(&name(b.0))).is_lt()
 }

@@ -60,7 +60,10 @@ impl Program {
             } else {
                 core::cmp::Ordering::Equal
             };
-            ahead.then_with(|| a.name.cmp(&b.name))
+            // What would make a connection comes first, so that no name decides
+            // whether there is one.
+            let made = b.stateful.cmp(&a.stateful);
+            ahead.then(made).then_with(|| a.name.cmp(&b.name))
         });
         let mut ingress = Builder::default();
         let mut egress = Builder::default();

@@ -58,7 +58,14 @@ fn verdict(policy: &Policy, port: &Port, q: &Query, audit: bool) -> Judgement {
                 Action::Pass => 2,
                 Action::Allow => 3,
             };
-            (list.priority, rule.priority, strict, &list.name, &rule.name)
+            (
+                list.priority,
+                rule.priority,
+                strict,
+                !rule.stateful,
+                &list.name,
+                &rule.name,
+            )
         });
         matching.first().map(|(_, id, rule)| (*id, *rule))
     };
@@ -86,7 +93,7 @@ fn verdict(policy: &Policy, port: &Port, q: &Query, audit: bool) -> Judgement {
             .iter()
             .flat_map(|(id, list)| matching(policy, port, *id, list, q))
             .collect();
-        allowing.sort_by_key(|(list, _, rule)| (&list.name, &rule.name));
+        allowing.sort_by_key(|(list, _, rule)| (!rule.stateful, &list.name, &rule.name));
         return match allowing.first() {
             Some((_, id, rule)) => told(Verdict::Allow, Decision::Rule(*id), Some(rule)),
             None => told(Verdict::Deny, Decision::Closed, None),
