@@ -11,6 +11,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(out.join("descriptors.bin"), files.encode_to_vec())?;
     let mut config = tonic_prost_build::Config::new();
     config.enable_type_names();
+    // Equal maps are equal bytes.
+    config.btree_map(["."]);
     tonic_prost_build::configure()
         .codec_path("crate::strict::Codec")
         .compile_fds_with_config(files, config)?;

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 /// Seeds and past crashes of a target.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration/fuzz/seeds");
-    let folder = folder.join(target);
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folders = above.find_map(|folder| {
+        let seeds = folder.join("integration/fuzz/seeds");
+        seeds.is_dir().then_some(seeds)
+    });
+    let folder = folders.expect("the seeds' folder").join(target);
     let entries = std::fs::read_dir(&folder).expect("the seeds' folder");
     let seeds =
         entries.map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a seed"));

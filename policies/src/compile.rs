@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use penstock_flow::tuple::proto;
 use penstock_rules::model as rules;
 
 use crate::ids::Ids;
-use crate::model::{
-    Group, GroupName, IcmpKind, Model, NodeName, Peer, PortName, PortRange, Rule, Service, VpcName,
-};
+use crate::model::{Model, NodeName, PortName, VpcName};
 use crate::nic;
+
+mod lists;
+mod members;
+
+use lists::Lists;
+use members::Members;
 
 /// The model cannot be compiled with these ids, or for this node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +29,8 @@ pub enum CompileError {
 }
 
 /// One node's policy: the VPCs that have a port there, with everything that is
-/// in them, and the node's own ports.
+/// in them, and the node's own ports. Of the VPCs peered in force with those: their
+/// addresses, and the groups that a rule speaks of.
 ///
 /// # Errors
 /// If the node or an id is missing.
@@ -40,19 +44,19 @@ pub fn policy(
         return Err(CompileError::NoNode(node.clone()));
     }
     let here: BTreeSet<VpcName> = model.ports_of(node).map(|(name, _)| name.vpc()).collect();
+    let peers = here.iter().filter_map(|vpc| model.peered.get(vpc));
+    let known: BTreeSet<VpcName> = here.iter().chain(peers.flatten()).cloned().collect();
+    let mut lists = Lists::compile(model, ids, &here)?;
+    let compiled = std::mem::take(&mut lists.lists);
+    let members = Members::new(model, ids, &lists)?;
     let mut policy = rules::Policy {
         generation,
+        vpcs: vpcs(model, &known)?,
+        groups: members.groups()?,
+        sets: sets(model, ids, &lists)?,
+        lists: compiled,
         ..rules::Policy::default()
     };
-    for name in &here {
-        let vpc = found(model.vpcs.get(name), name.as_str())?;
-        let compiled = rules::Vpc {
-            name: name.to_string(),
-            default_allow: vpc.default_allow,
-            peers: BTreeSet::new(),
-        };
-        policy.vpcs.insert(vpc.vni, compiled);
-    }
     for (name, subnet) in model
         .subnets
         .iter()
@@ -67,26 +71,14 @@ pub fn policy(
         };
         policy.subnets.insert(id(&ids.subnets, name)?, compiled);
     }
-    for (name, group) in model.groups.iter().filter(|(n, _)| here.contains(&n.vpc())) {
-        let group_id = id(&ids.groups, name)?;
-        let compiled = rules::Group {
-            name: name.to_string(),
-            vni: vni(model, &name.vpc())?,
-        };
-        policy.groups.insert(group_id, compiled);
-        // A group's list bears its id.
-        let list = compile_group(model, ids, name, group)?;
-        policy.lists.insert(group_id, list);
-    }
-    for (name, port) in model.ports.iter().filter(|(n, _)| here.contains(&n.vpc())) {
-        let vni = vni(model, &name.vpc())?;
+    for (name, port) in &model.ports {
+        let vpc = name.vpc();
+        if !known.contains(&vpc) {
+            continue;
+        }
+        let vni = vni(model, &vpc)?;
         let port_id = id(&ids.ports, name)?;
-        let mut groups = port
-            .groups
-            .iter()
-            .map(|g| id(&ids.groups, g))
-            .collect::<Result<Vec<_>, _>>()?;
-        groups.sort_unstable();
+        let groups = members.of(name, &vpc, port);
         for ip in &port.ips {
             let endpoint = rules::Endpoint {
                 mac: port.mac,
@@ -117,73 +109,43 @@ pub fn policy(
     Ok(policy)
 }
 
-fn compile_group(
+fn vpcs(
+    model: &Model,
+    known: &BTreeSet<VpcName>,
+) -> Result<BTreeMap<rules::Vni, rules::Vpc>, CompileError> {
+    let mut vpcs = BTreeMap::new();
+    for name in known {
+        let vpc = found(model.vpcs.get(name), name.as_str())?;
+        let peers = model.peered.get(name).into_iter().flatten();
+        let compiled = rules::Vpc {
+            name: name.to_string(),
+            default_allow: vpc.default_allow,
+            peers: peers
+                .filter(|peer| known.contains(*peer))
+                .map(|peer| vni(model, peer))
+                .collect::<Result<_, _>>()?,
+        };
+        vpcs.insert(vpc.vni, compiled);
+    }
+    Ok(vpcs)
+}
+
+fn sets(
     model: &Model,
     ids: &Ids,
-    name: &GroupName,
-    group: &Group,
-) -> Result<rules::List, CompileError> {
-    let selects = |way| group.directions.contains(&way);
-    let vni = vni(model, &name.vpc())?;
-    Ok(rules::List {
-        selects_ingress: selects(rules::Direction::Ingress),
-        selects_egress: selects(rules::Direction::Egress),
-        rules: group
-            .rules
-            .iter()
-            .map(|rule| compile_rule(ids, name, rule))
-            .collect::<Result<_, _>>()?,
-        ..rules::List::of_group(name.to_string(), vni, id(&ids.groups, name)?)
-    })
-}
-
-fn compile_rule(ids: &Ids, group: &GroupName, rule: &Rule) -> Result<rules::Rule, CompileError> {
-    let Rule {
-        name,
-        direction,
-        service,
-        peers,
-    } = rule;
-    let (protocol, ports, icmp) = match service {
-        Service::Any => (None, Vec::new(), None),
-        Service::Tcp(ports) => (Some(proto::TCP), ranges(ports), None),
-        Service::Udp(ports) => (Some(proto::UDP), ranges(ports), None),
-        Service::Icmp(kind) => (Some(proto::ICMP), Vec::new(), Some(*kind)),
-        Service::Icmpv6(kind) => (Some(proto::ICMPV6), Vec::new(), Some(*kind)),
-    };
-    let (icmp_type, icmp_code) = match icmp {
-        None | Some(IcmpKind::Every) => (None, None),
-        Some(IcmpKind::Type(kind)) => (Some(kind), None),
-        Some(IcmpKind::Code(kind, code)) => (Some(kind), Some(code)),
-    };
-    let named = peers
-        .iter()
-        .map(|peer| {
-            Ok(match peer {
-                Peer::Cidr { prefix, except } => rules::Peer::Cidr {
-                    prefix: *prefix,
-                    except: except.clone(),
-                },
-                Peer::Group(name) => rules::Peer::Group(id(&ids.groups, name)?),
-            })
-        })
-        .collect::<Result<Vec<_>, CompileError>>()?;
-    Ok(rules::Rule {
-        protocol: protocol.map(rules::Protocol::Number),
-        ports,
-        icmp_type,
-        icmp_code,
-        peers: if named.is_empty() {
-            rules::Peers::Everyone
-        } else {
-            rules::Peers::Any(named)
-        },
-        ..rules::Rule::allow(format!("{group}/rules/{name}"), *direction)
-    })
-}
-
-fn ranges(ports: &[PortRange]) -> Vec<(u16, u16)> {
-    ports.iter().map(|p| (p.first, p.last)).collect()
+    lists: &Lists,
+) -> Result<BTreeMap<rules::SetId, rules::PrefixSet>, CompileError> {
+    let mut sets = BTreeMap::new();
+    for name in &lists.sets {
+        let set = found(model.prefix_sets.get(name), name.as_str())?;
+        let compiled = rules::PrefixSet {
+            name: name.to_string(),
+            vni: vni(model, &name.vpc())?,
+            prefixes: set.prefixes.iter().copied().collect(),
+        };
+        sets.insert(id(&ids.prefix_sets, name)?, compiled);
+    }
+    Ok(sets)
 }
 
 /// A VPC's VNI.

@@ -10,13 +10,40 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+/// An enum whose values are written as words.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant,)* }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// As it is written.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+    };
+}
+
 mod load;
 mod object;
+mod policy;
 mod read;
+mod rule;
 mod yaml;
 
 pub use load::{Documents, LoadError, Place, load};
+pub use policy::{
+    AppliesTo, Expression, Mode, OnChange, Operator, Peering, Policy, PrefixSet, SecurityGroup,
+    Selector, Tier,
+};
 pub use read::{parse, schema};
+pub use rule::{Cidr, Direction, Peer, PortRange, Protocol, Rule, RuleAction};
 
 /// One declared object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +67,9 @@ pub enum Spec {
     Subnet(Subnet),
     Port(Port),
     SecurityGroup(SecurityGroup),
+    Policy(Policy),
+    PrefixSet(PrefixSet),
+    Peering(Peering),
     Node(Node),
 }
 
@@ -52,6 +82,9 @@ pub enum Kind {
     Subnet,
     Port,
     SecurityGroup,
+    Policy,
+    PrefixSet,
+    Peering,
     Node,
 }
 
@@ -65,6 +98,9 @@ impl Spec {
             Self::Subnet(_) => Kind::Subnet,
             Self::Port(_) => Kind::Port,
             Self::SecurityGroup(_) => Kind::SecurityGroup,
+            Self::Policy(_) => Kind::Policy,
+            Self::PrefixSet(_) => Kind::PrefixSet,
+            Self::Peering(_) => Kind::Peering,
             Self::Node(_) => Kind::Node,
         }
     }
@@ -72,13 +108,16 @@ impl Spec {
 
 impl Kind {
     /// Every kind; what others refer to comes first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Tenant,
         Self::Vpc,
         Self::Node,
+        Self::Peering,
         Self::Subnet,
+        Self::PrefixSet,
         Self::SecurityGroup,
         Self::Port,
+        Self::Policy,
     ];
 
     /// As in `kind:`.
@@ -90,6 +129,9 @@ impl Kind {
             Self::Subnet => "Subnet",
             Self::Port => "Port",
             Self::SecurityGroup => "SecurityGroup",
+            Self::Policy => "Policy",
+            Self::PrefixSet => "PrefixSet",
+            Self::Peering => "Peering",
             Self::Node => "Node",
         }
     }
@@ -103,6 +145,9 @@ impl Kind {
             Self::Subnet => "subnets",
             Self::Port => "ports",
             Self::SecurityGroup => "securityGroups",
+            Self::Policy => "policies",
+            Self::PrefixSet => "prefixSets",
+            Self::Peering => "peerings",
             Self::Node => "nodes",
         }
     }
@@ -116,6 +161,9 @@ impl Kind {
             Self::Subnet => "tenants/TENANT/vpcs/VPC/subnets/SUBNET",
             Self::Port => "tenants/TENANT/vpcs/VPC/ports/PORT",
             Self::SecurityGroup => "tenants/TENANT/vpcs/VPC/securityGroups/GROUP",
+            Self::Policy => "tenants/TENANT/vpcs/VPC/policies/POLICY",
+            Self::PrefixSet => "tenants/TENANT/vpcs/VPC/prefixSets/SET",
+            Self::Peering => "tenants/TENANT/vpcs/VPC/peerings/PEERING",
             Self::Node => "nodes/NODE",
         }
     }
@@ -219,80 +267,9 @@ pub struct Port {
     /// Full names, or last segments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_groups: Vec<String>,
-    /// For people and programs; no meaning to policy.
+    /// What selectors look at.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-}
-
-/// Members are closed in each selected direction except for what a rule allows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SecurityGroup {
-    /// What is allowed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
-    /// Selected directions; empty: both.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub directions: Vec<Direction>,
-}
-
-/// Allows some packets to open a connection.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rule {
-    /// Unique in its group.
-    pub name: String,
-    /// Must be given.
-    pub direction: Option<Direction>,
-    /// Default any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<Protocol>,
-    /// Destination ports; empty: all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<PortRange>,
-    /// Absent: all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icmp_type: Option<u32>,
-    /// Absent: all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icmp_code: Option<u32>,
-    /// The other end; empty: everyone in the VPC.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<Peer>,
-}
-
-/// Ports, both ends included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PortRange {
-    /// Lower end.
-    pub first: u32,
-    /// Upper end; 0: `first`.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub last: u32,
-}
-
-/// The other end of a rule: exactly one of the fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Peer {
-    /// Addresses.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cidr: Option<Cidr>,
-    /// Members of a group of the same VPC: full name, or last segment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_group: Option<String>,
-}
-
-/// A prefix with holes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Cidr {
-    /// Where.
-    pub prefix: String,
-    /// Holes in it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub except: Vec<String>,
 }
 
 /// A host with a worker.
@@ -318,59 +295,13 @@ pub struct Nic {
     pub underlay_mtu: u32,
 }
 
-/// An enum whose values are written as words.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant,)* }
-
-        impl $name {
-            /// Every value.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// As it is written.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-    };
-}
-
 words! {
-    /// What happens to a packet.
+    /// What happens where no policy decides.
     Action {
         /// It passes.
         Allow = "ALLOW",
         /// It does not.
         Deny = "DENY",
-    }
-}
-
-words! {
-    /// As seen from the port.
-    Direction {
-        /// To the port.
-        Ingress = "INGRESS",
-        /// From the port.
-        Egress = "EGRESS",
-    }
-}
-
-words! {
-    /// What a rule speaks of.
-    Protocol {
-        /// Every protocol.
-        Any = "ANY",
-        /// TCP.
-        Tcp = "TCP",
-        /// UDP.
-        Udp = "UDP",
-        /// ICMP for IPv4.
-        Icmp = "ICMP",
-        /// ICMP for IPv6.
-        Icmpv6 = "ICMPV6",
     }
 }
 

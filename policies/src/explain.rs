@@ -156,8 +156,13 @@ pub fn explain(model: &Model, ids: &Ids, question: &Question) -> Result<Answer, 
             judge(name, port, Direction::Ingress, source)?
         }
         Some((name, port)) => {
-            let reason =
-                format!("{from} and {name} are in different VPCs, which never reach each other");
+            let reason = if model.are_peered(&from.vpc(), &name.vpc()) {
+                format!(
+                    "{from} and {name} are in peered VPCs, between which nothing is forwarded yet"
+                )
+            } else {
+                format!("{from} and {name} are in different VPCs, which never reach each other")
+            };
             refusal(&port.node, Some(name), reason)
         }
         None => refusal(&sender.node, None, nobody(model, from, destination)),

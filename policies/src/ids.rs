@@ -1,8 +1,10 @@
-//! Numbers for names: the data plane knows ports, subnets and groups by `u32`.
+//! Numbers for names: the data plane knows ports, subnets, groups, policies and
+//! prefix sets by `u32`.
 
 use std::collections::BTreeMap;
 
-use crate::model::{GroupName, Model, PortName, SubnetName};
+use crate::anonymous;
+use crate::model::{GroupName, Model, PolicyName, PortName, PrefixSetName, SubnetName};
 
 /// Which number each name has. Whoever keeps it keeps the promise that a
 /// number is never given twice.
@@ -14,6 +16,13 @@ pub struct Ids {
     pub subnets: BTreeMap<SubnetName, u32>,
     /// Security groups.
     pub groups: BTreeMap<GroupName, u32>,
+    /// Policies. A group and a policy never share a number.
+    pub policies: BTreeMap<PolicyName, u32>,
+    /// Prefix sets.
+    pub prefix_sets: BTreeMap<PrefixSetName, u32>,
+    /// Groups without a resource of their own, by [`crate::anonymous`]'s text. A
+    /// named group never has the number of one.
+    pub anonymous: BTreeMap<String, u32>,
     /// The last number that was given.
     pub last: u32,
 }
@@ -33,11 +42,17 @@ impl Ids {
             ports,
             subnets,
             groups,
+            policies,
+            prefix_sets,
+            anonymous,
             last,
         } = self;
         renew(ports, model.ports.keys(), last)?;
         renew(subnets, model.subnets.keys(), last)?;
-        renew(groups, model.groups.keys(), last)
+        renew(groups, model.groups.keys(), last)?;
+        renew(policies, model.policies.keys(), last)?;
+        renew(prefix_sets, model.prefix_sets.keys(), last)?;
+        renew(anonymous, anonymous::of(model).keys(), last)
     }
 }
 

@@ -4,12 +4,15 @@
 //! * [`model`]: the same, validated: names resolved, addresses parsed;
 //! * [`compile`]: the model as one node's [`penstock_rules::model::Policy`];
 //! * [`explain`]: one packet between two ports of the model, judged;
+//! * [`anonymous`]: groups that selectors stand for;
+//! * [`unresolved`]: peers of rules that cannot be found as things are;
 //! * [`nic`]: the model as the static tables of one node's NICs.
 //!
 //! Whatever is wrong is told as a [`Problem`], all of them at once: which field,
 //! what is wrong with it, what to do.
 #![forbid(unsafe_code)]
 
+pub mod anonymous;
 pub mod compile;
 pub mod document;
 pub mod explain;
@@ -19,6 +22,7 @@ pub mod mtu;
 pub mod nic;
 mod problem;
 mod suggest;
+pub mod unresolved;
 
 pub use ids::Ids;
 pub use problem::{Diagnostic, Position, Problem, Problems};

@@ -5,15 +5,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use penstock_flow::{Addr, Mac, Prefix};
-use penstock_rules::model::{Direction, Vni};
+use penstock_rules::model::Vni;
 
 mod check;
 mod name;
+mod policy;
+mod rule;
+mod selector;
 
 pub use check::{LIMITS, Limits, validate};
 pub use name::{
-    GroupName, NameError, NodeName, PortName, Segment, SubnetName, TenantName, VpcName,
+    GroupName, NameError, NodeName, PeeringName, PolicyName, PortName, PrefixSetName, Segment,
+    SubnetName, TenantName, VpcName,
 };
+pub use policy::{AppliesTo, Group, Mode, OnChange, Peering, Policy, PrefixSet, Tier};
+pub use rule::{Action, IcmpKind, Peer, PortRange, Ports, Rule, Service};
+pub use selector::{Selector, Term, Test};
 
 /// Everything that is declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +33,14 @@ pub struct Model {
     pub subnets: BTreeMap<SubnetName, Subnet>,
     /// The VPCs' security groups.
     pub groups: BTreeMap<GroupName, Group>,
+    /// The VPCs' policies.
+    pub policies: BTreeMap<PolicyName, Policy>,
+    /// The VPCs' prefix sets.
+    pub prefix_sets: BTreeMap<PrefixSetName, PrefixSet>,
+    /// What each VPC declares about its peers.
+    pub peerings: BTreeMap<PeeringName, Peering>,
+    /// Which VPCs are peered in force with each: both sides declare it.
+    pub peered: BTreeMap<VpcName, BTreeSet<VpcName>>,
     /// The VPCs' ports.
     pub ports: BTreeMap<PortName, Port>,
     /// Hosts.
@@ -92,79 +107,8 @@ pub struct Port {
     pub ips: Vec<Addr>,
     /// Of the same VPC.
     pub groups: BTreeSet<GroupName>,
-    /// For people and programs.
+    /// What selectors look at.
     pub labels: BTreeMap<String, String>,
-}
-
-/// A security group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Directions in which its members are closed but for rules.
-    pub directions: BTreeSet<Direction>,
-    /// Allow rules, with different names, in those directions.
-    pub rules: Vec<Rule>,
-}
-
-/// An allow rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Unique in its group.
-    pub name: Segment,
-    /// Which way it looks.
-    pub direction: Direction,
-    /// What it speaks of.
-    pub service: Service,
-    /// The other end, any of these; empty: everyone in the VPC.
-    pub peers: Vec<Peer>,
-}
-
-/// Protocol and what belongs to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// Every protocol.
-    Any,
-    /// TCP to these ports; empty: all.
-    Tcp(Vec<PortRange>),
-    /// UDP to these ports; empty: all.
-    Udp(Vec<PortRange>),
-    /// ICMP for IPv4.
-    Icmp(IcmpKind),
-    /// ICMP for IPv6.
-    Icmpv6(IcmpKind),
-}
-
-/// Ports, `first <= last`, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortRange {
-    /// Lower end.
-    pub first: u16,
-    /// Upper end.
-    pub last: u16,
-}
-
-/// Which ICMP messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IcmpKind {
-    /// All.
-    Every,
-    /// All of a type.
-    Type(u8),
-    /// One code of a type.
-    Code(u8, u8),
-}
-
-/// The other end of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// Inside `prefix` and in none of `except`.
-    Cidr {
-        /// Where.
-        prefix: Prefix,
-        /// Holes in it.
-        except: Vec<Prefix>,
-    },
-    /// A member of a group of the same VPC.
-    Group(GroupName),
 }
 
 /// A host with a worker.
@@ -201,6 +145,12 @@ impl Nic {
 }
 
 impl Model {
+    /// Whether two VPCs are peered in force.
+    #[must_use]
+    pub fn are_peered(&self, a: &VpcName, b: &VpcName) -> bool {
+        self.peered.get(a).is_some_and(|peers| peers.contains(b))
+    }
+
     /// The ports of a node, and of each NIC's.
     pub fn ports_of<'a>(
         &'a self,

@@ -11,7 +11,8 @@ const MOST: usize = 1000;
 pub struct Problem {
     /// The resource's place in what was validated.
     pub resource: usize,
-    /// Its name, shortened if it is absurd.
+    /// Its name, shortened if it is absurd; what cannot be seen in it is escaped, here
+    /// and in the other texts.
     pub name: String,
     /// `name`, or a path like `spec.rules[2].peers[0].cidr.prefix`.
     pub field: String,

@@ -52,6 +52,32 @@ pub(crate) fn quote(value: &str) -> String {
     out
 }
 
+/// A text with nothing in it that hides, looks like something else, or moves a
+/// terminal's cursor.
+pub(crate) fn visible(text: impl Into<String>) -> String {
+    let text = text.into();
+    if text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            ' '..='~' => out.push(c),
+            _ => out.extend(c.escape_unicode()),
+        }
+    }
+    out
+}
+
+/// A resource's name, shortened if it is absurd.
+pub(crate) fn shown(name: &str) -> String {
+    if name.len() > 255 {
+        quote(name)
+    } else {
+        visible(name)
+    }
+}
+
 /// `security_groups` and `SecurityGroups` are as close to `securityGroups` as it gets.
 fn normal(word: &str) -> Vec<char> {
     word.chars()

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use penstock_policies::document;
+use penstock_policies::model::Tier;
+use penstock_policies::{document, unresolved};
 
-fn files(folder: &str) -> Vec<(PathBuf, String)> {
+fn files(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .expect("the corpus")
@@ -15,8 +16,8 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
     files
         .into_iter()
         .map(|path| {
-            let text = std::fs::read_to_string(&path).expect("a file");
-            (path, text)
+            let bytes = std::fs::read(&path).expect("a file");
+            (path, bytes)
         })
         .collect()
 }
@@ -24,14 +25,15 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
 #[test]
 fn invalid_documents_get_their_diagnosis() {
     let files = files("corpus/invalid");
-    assert!(files.len() >= 25);
+    assert!(files.len() >= 160);
     let mut wrong = String::new();
-    for (path, text) in files {
+    for (path, bytes) in files {
+        let text = String::from_utf8_lossy(&bytes);
         let expected: Vec<_> = text
             .lines()
             .filter_map(|l| l.strip_prefix("# expect: "))
             .collect();
-        let found: Vec<String> = document::parse("f", text.as_bytes())
+        let found: Vec<String> = document::parse("f", &bytes)
             .validate()
             .expect_err(&path.display().to_string())
             .iter()
@@ -50,6 +52,30 @@ fn invalid_documents_get_their_diagnosis() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// Each example, and all of them side by side.
+#[test]
+fn the_examples_are_valid_and_use_every_tier() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    for folder in [
+        examples.join("two-tenants"),
+        examples.join("tiers"),
+        examples,
+    ] {
+        let read = document::load(&folder).expect("an example");
+        let model = read.validate().unwrap_or_else(|all| panic!("{all:#?}"));
+        let name = folder.display();
+        assert!(unresolved::of(&model).is_empty(), "{name}");
+        assert!(unresolved::lone(&model).is_empty(), "{name}");
+        if folder.ends_with("tiers") {
+            let tiers: Vec<_> = model.policies.values().map(|policy| policy.tier).collect();
+            for tier in [Tier::Admin, Tier::Tenant, Tier::Baseline] {
+                assert!(tiers.contains(&tier), "{tier:?}");
+            }
+            assert_eq!(model.peered.len(), 2);
+        }
+    }
+}
+
 #[test]
 fn valid_documents_validate_and_read_back() {
     let mut files = files("corpus/valid");
@@ -61,10 +87,10 @@ fn valid_documents_validate_and_read_back() {
                 path.ends_with("nodes.yaml")
             }),
     );
-    assert!(files.len() >= 8);
-    for (path, text) in files {
+    assert!(files.len() >= 40);
+    for (path, bytes) in files {
         let name = path.display().to_string();
-        let read = document::parse(&name, text.as_bytes());
+        let read = document::parse(&name, &bytes);
         let model = read
             .validate()
             .unwrap_or_else(|all| panic!("{name}: {all:#?}"));

@@ -52,7 +52,7 @@ fn the_limits_are_those_in_force() {
         (Kind::Port, "ips", LIMITS.ips_per_port),
         (Kind::Port, "securityGroups", LIMITS.groups_per_port),
         (Kind::Port, "labels", LIMITS.labels_per_port),
-        (Kind::SecurityGroup, "rules[]", LIMITS.rules_per_group),
+        (Kind::SecurityGroup, "rules[]", LIMITS.rules_per_list),
         (
             Kind::SecurityGroup,
             "rules[].ports[]",
@@ -68,6 +68,56 @@ fn the_limits_are_those_in_force() {
             "rules[].peers[].cidr.except[]",
             LIMITS.excepts_per_cidr,
         ),
+        (
+            Kind::SecurityGroup,
+            "rules[].sourcePorts[]",
+            LIMITS.ranges_per_rule,
+        ),
+        (
+            Kind::SecurityGroup,
+            "selector.matchLabels",
+            LIMITS.labels_per_port,
+        ),
+        (
+            Kind::SecurityGroup,
+            "selector.matchExpressions[]",
+            LIMITS.expressions,
+        ),
+        (
+            Kind::SecurityGroup,
+            "selector.matchExpressions[].values[]",
+            LIMITS.values,
+        ),
+        (Kind::Policy, "rules[]", LIMITS.rules_per_list),
+        (Kind::Policy, "rules[].ports[]", LIMITS.ranges_per_rule),
+        (
+            Kind::Policy,
+            "rules[].sourcePorts[]",
+            LIMITS.ranges_per_rule,
+        ),
+        (Kind::Policy, "rules[].peers[]", LIMITS.peers_per_rule),
+        (
+            Kind::Policy,
+            "rules[].peers[].cidr.except[]",
+            LIMITS.excepts_per_cidr,
+        ),
+        (
+            Kind::Policy,
+            "rules[].peers[].selector.matchExpressions[]",
+            LIMITS.expressions,
+        ),
+        (
+            Kind::Policy,
+            "rules[].peers[].selector.matchExpressions[].values[]",
+            LIMITS.values,
+        ),
+        (
+            Kind::Policy,
+            "appliesTo.securityGroups[]",
+            LIMITS.applies_to,
+        ),
+        (Kind::Policy, "appliesTo.ports[]", LIMITS.applies_to),
+        (Kind::PrefixSet, "prefixes[]", LIMITS.prefixes_per_set),
         (Kind::Node, "nics[]", LIMITS.nics_per_node),
     ] {
         let rows = rows(kind);
@@ -81,6 +131,50 @@ fn the_limits_are_those_in_force() {
         assert!(limits, "{kind:?} {field}: {limit} is not in {cell:?}");
     }
     assert!(TEXT.contains("100 000 resources in a set") && LIMITS.resources == 100_000);
+    assert!(TEXT.contains("at most 10 000 policies") && LIMITS.policies_per_vpc == 10_000);
+}
+
+/// Every word that a field takes is named where the field is.
+#[test]
+fn every_word_is_documented() {
+    let words = |kind: Kind, field: &str, words: Vec<&str>| {
+        let rows = rows(kind);
+        let (_, row) = rows.iter().find(|(f, _)| *f == field).expect(field);
+        for word in words {
+            assert!(
+                row.contains(&format!("`{word}`")),
+                "{kind:?} {field}: {word}"
+            );
+        }
+    };
+    let all = |list: &[document::OnChange]| list.iter().map(|w| w.word()).collect();
+    for kind in [Kind::SecurityGroup, Kind::Policy] {
+        let protocols = document::Protocol::ALL.iter().map(|w| w.word());
+        words(kind, "rules[].protocol", protocols.collect());
+        let directions = document::Direction::ALL.iter().map(|w| w.word());
+        words(kind, "rules[].direction", directions.collect());
+        words(
+            kind,
+            "mode",
+            document::Mode::ALL.iter().map(|w| w.word()).collect(),
+        );
+        words(kind, "onChange", all(document::OnChange::ALL));
+        let operators = document::Operator::ALL.iter().map(|w| w.word());
+        let field = "rules[].peers[].selector.matchExpressions[].operator";
+        words(kind, field, operators.collect());
+    }
+    let actions = document::RuleAction::ALL.iter().map(|w| w.word());
+    words(Kind::Policy, "rules[].action", actions.collect());
+    words(
+        Kind::Policy,
+        "tier",
+        document::Tier::ALL.iter().map(|w| w.word()).collect(),
+    );
+    let default = document::Action::ALL.iter().map(|w| w.word());
+    words(Kind::Vpc, "defaultAction", default.collect());
+    for operator in document::Operator::ALL {
+        assert!(TEXT.contains(&format!("| `{}` | ", operator.word())));
+    }
 }
 
 /// The example at the top is one.

@@ -111,6 +111,67 @@ fn a_large_set_is_validated_soon() {
     assert_eq!(told(wrong.as_bytes()).len(), 1_000);
 }
 
+/// As many policies as a VPC may have, and one more; a set of prefixes as large as one
+/// may be, and one larger.
+#[test]
+fn limits_of_policies_hold_and_are_reached_soon() {
+    let vpc = "{kind: Tenant, name: tenants/t}\n---\n\
+         {kind: Vpc, name: tenants/t/vpcs/v, spec: {vni: 1, cidrs: [10.0.0.0/8]}}\n";
+    let policies = |count: u32| {
+        let mut text = vpc.to_owned();
+        for i in 0..count {
+            text.push_str(&format!(
+                "---\n{{kind: Policy, name: tenants/t/vpcs/v/policies/p{i}, spec: {{tier: ADMIN}}}}\n"
+            ));
+        }
+        told(text.as_bytes())
+    };
+    assert_eq!(policies(10_000), Vec::<String>::new());
+    let all = policies(10_002);
+    assert!(
+        all.len() == 1 && all[0].contains("has more than 10000 policies"),
+        "{all:?}"
+    );
+    let prefixes = |count: u32| {
+        let mut text = format!(
+            "{vpc}---\nkind: PrefixSet\nname: tenants/t/vpcs/v/prefixSets/s\nspec:\n  prefixes:\n"
+        );
+        for i in 0..count {
+            let [_, a, b, c] = i.to_be_bytes();
+            text.push_str(&format!("    - 10.{a}.{b}.{c}/32\n"));
+        }
+        told(text.as_bytes())
+    };
+    assert_eq!(prefixes(100_000), Vec::<String>::new());
+    let all = prefixes(100_001);
+    assert!(
+        all.len() == 1 && all[0].contains("100001 elements are more than 100000"),
+        "{all:?}"
+    );
+}
+
+/// Ten megabytes in one policy.
+#[test]
+fn a_large_policy_is_validated_soon() {
+    let mut text = String::from(
+        "{kind: Tenant, name: tenants/t}\n---\n\
+         {kind: Vpc, name: tenants/t/vpcs/v, spec: {vni: 1, cidrs: [10.0.0.0/8]}}\n---\n\
+         kind: Policy\nname: tenants/t/vpcs/v/policies/p\nspec:\n  tier: ADMIN\n  rules:\n",
+    );
+    let value = "v".repeat(256);
+    for i in 0..150 {
+        text.push_str(&format!(
+            "    - name: r{i}\n      direction: INGRESS\n      action: DENY\n      peers:\n"
+        ));
+        for j in 0..256 {
+            let peer = format!("        - selector: {{matchLabels: {{k{j}: {value}}}}}\n");
+            text.push_str(&peer);
+        }
+    }
+    assert!(text.len() > 10_000_000);
+    assert_eq!(told(text.as_bytes()), Vec::<String>::new());
+}
+
 proptest! {
     /// Whatever the bytes, there is an answer, and every place is in the text.
     #[test]
@@ -118,7 +179,7 @@ proptest! {
         bytes in prop_oneof![
             prop::collection::vec(any::<u8>(), 0..200),
             "[a-z:\\-\\[\\]{}#&*!|>'\" \n,0-9]{0,200}".prop_map(String::into_bytes),
-            "kind: (Port|Vpc|Node)\nname: [a-z/]{0,20}\nspec:\n(  [a-z]{1,8}: [a-z0-9\\[\\]{}]{0,5}\n){0,5}"
+            "kind: (Port|Vpc|Node|Policy|Peering|PrefixSet)\nname: [a-z/]{0,20}\nspec:\n(  [a-z]{1,8}: [a-z0-9\\[\\]{}]{0,5}\n){0,5}"
                 .prop_map(String::into_bytes),
         ]
     ) {

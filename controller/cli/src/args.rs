@@ -224,8 +224,10 @@ pub(crate) struct Replay {
 pub(crate) enum Protocol {
     Tcp,
     Udp,
+    Sctp,
     Icmp,
     Icmpv6,
+    Rocev2,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -17,6 +17,7 @@ mod get;
 mod observe;
 mod replay;
 mod status;
+mod table;
 mod wait;
 
 pub(crate) use certs::Error as CertsError;

@@ -414,6 +414,72 @@ async fn declare_wait_look_and_remove() {
 }
 
 #[tokio::test]
+async fn policies_are_declared_looked_at_and_removed() {
+    let server = serve().await;
+    let example = "examples/tiers";
+    let (code, _, error) = penstock(server, &["apply", "-f", example]).await;
+    assert_eq!(code, 0, "{error}");
+    let lines = |out: &str| -> Vec<Vec<String>> {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        out.lines().map(words).collect()
+    };
+    let (_, out, _) = penstock(server, &["get", "policies"]).await;
+    let policies = lines(&out);
+    assert_eq!(policies.len(), 6, "{out}");
+    let train = "tenants/research/vpcs/train";
+    for expected in [
+        format!("{train}/policies/quarantine ADMIN 0 1 selector 2 - ENFORCE"),
+        format!("{train}/policies/platform ADMIN 100 every port 3 - ENFORCE"),
+        format!("{train}/policies/logins TENANT - 1 ports 1 INGRESS ENFORCE"),
+        format!("{train}/policies/otherwise BASELINE 1000 every port 5 - ENFORCE"),
+        format!("{train}/policies/no-web ADMIN 1000 every port 1 - AUDIT"),
+    ] {
+        let found = policies
+            .iter()
+            .any(|line| line.join(" ").starts_with(&expected));
+        assert!(found, "{expected}: {out}");
+    }
+    for (kind, expected) in [
+        ("prefixSets", format!("{train}/prefixSets/monitoring 2 ")),
+        (
+            "peerings",
+            format!("{train}/peerings/storage tenants/storage/vpcs/data "),
+        ),
+        (
+            "securityGroups",
+            format!("{train}/securityGroups/trainers 3 INGRESS,EGRESS ENFORCE "),
+        ),
+    ] {
+        let (code, out, _) = penstock(server, &["get", kind, "--in", train]).await;
+        let found = lines(&out)
+            .iter()
+            .any(|line| line.join(" ").starts_with(&expected));
+        assert!(code == 0 && found, "{kind}: {out}");
+    }
+    // What get shows of all, apply takes back.
+    let (_, yaml, _) = penstock(server, &["get", "all", "-o", "yaml"]).await;
+    assert!(
+        yaml.contains("operator: EXISTS") && yaml.contains("stateful: false"),
+        "{yaml}"
+    );
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").expect("a file");
+    std::fs::write(file.path(), yaml).expect("written");
+    let path = file.path().to_str().expect("UTF-8");
+    let (code, out, error) = penstock(server, &["apply", "-f", path]).await;
+    assert_eq!(code, 0, "{out} {error}");
+    let name = format!("{train}/policies/otherwise");
+    let (_, out, _) = penstock(server, &["get", &name]).await;
+    assert!(
+        out.contains("tier: BASELINE") && out.contains("generation 4"),
+        "{out}"
+    );
+    let (code, _, _) = penstock(server, &["delete", &name]).await;
+    assert_eq!(code, 0);
+    let (code, _, error) = penstock(server, &["get", "policy", "-o", "json"]).await;
+    assert_eq!(code, 0, "{error}");
+}
+
+#[tokio::test]
 async fn the_servers_problems_are_told_at_their_lines() {
     let server = serve().await;
     let file = "corpus/invalid/vni-used-twice.yaml";

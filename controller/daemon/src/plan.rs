@@ -1,6 +1,7 @@
 //! What every node should carry, compiled from one world.
 //!
-//! A node carries the VPCs that have a port on it, whole. So a change concerns
+//! A node carries the VPCs that have a port on it, whole, and what their rules must
+//! know of the VPCs peered with those. So a change concerns
 //! only the nodes of the VPCs that it touches; the plan of every other node
 //! keeps the revision that it was compiled at, and its task need not look.
 
@@ -9,8 +10,10 @@ use std::sync::Arc;
 
 use penstock_policies::Ids;
 use penstock_policies::compile::{self, CompileError};
-use penstock_policies::model::{GroupName, Model, NodeName, PortName, SubnetName};
-use penstock_policies::mtu;
+use penstock_policies::model::{
+    GroupName, Model, NodeName, PolicyName, PortName, PrefixSetName, SubnetName, VpcName,
+};
+use penstock_policies::{mtu, unresolved};
 use penstock_rules::model::{Policy, PortId, Vni};
 use tokio::sync::watch;
 
@@ -30,6 +33,10 @@ pub struct Plan {
     pub nodes: BTreeMap<String, Arc<NodePlan>>,
     /// Where MTUs do not fit: what is to be said of a subnet or a node.
     pub narrow: BTreeMap<String, Vec<String>>,
+    /// Peers that cannot be found: what is to be said of a group or a policy.
+    pub unresolved: BTreeMap<String, Vec<String>>,
+    /// Peerings of which the other side declares nothing, and what is to be said.
+    pub lone: BTreeMap<String, String>,
 }
 
 /// What one node should carry.
@@ -43,8 +50,10 @@ pub struct NodePlan {
     pub address: String,
     /// What it judges by; generation 0.
     pub policy: Arc<Policy>,
-    /// Full names of the VPCs in it.
+    /// Full names of the VPCs that have a port on it.
     pub vpcs: BTreeSet<String>,
+    /// Full names of further ones that are peered with those.
+    pub beside: BTreeSet<String>,
     /// What tables are compiled from, once the node's interfaces are known.
     pub names: Arc<Names>,
 }
@@ -86,9 +95,20 @@ impl Names {
                         ids.groups.insert(name, row.id);
                     }
                 }
-                _ => {}
+                Some(Kind::Policy) => {
+                    if let Ok(name) = PolicyName::parse(name) {
+                        ids.policies.insert(name, row.id);
+                    }
+                }
+                Some(Kind::PrefixSet) => {
+                    if let Ok(name) = PrefixSetName::parse(name) {
+                        ids.prefix_sets.insert(name, row.id);
+                    }
+                }
+                Some(Kind::Tenant | Kind::Vpc | Kind::Peering | Kind::Node) | None => {}
             }
         }
+        ids.anonymous = (*world.anonymous).clone();
         let model = Arc::clone(world.validated.model());
         let vpcs = model
             .vpcs
@@ -130,9 +150,13 @@ impl Plan {
         let mut nodes = BTreeMap::new();
         for (node, declared) in &names.model.nodes {
             let vpcs = hosted.remove(node).unwrap_or_default();
+            let beside = beside(&names.model, &vpcs);
             let old = kept.as_ref().and_then(|(touched, plan)| {
                 let old = plan.nodes.get(node.as_str())?;
-                let same = old.vpcs == vpcs && !touched.concerns(&vpcs);
+                let same = old.vpcs == vpcs
+                    && old.beside == beside
+                    && !touched.concerns(&vpcs)
+                    && !touched.concerns(&beside);
                 same.then(|| (Arc::clone(&old.policy), old.revision))
             });
             let (policy, revision) = match old {
@@ -148,6 +172,7 @@ impl Plan {
                 address: declared.worker_address.clone(),
                 policy,
                 vpcs,
+                beside,
                 names: Arc::clone(&names),
             };
             nodes.insert(node.as_str().to_owned(), Arc::new(plan));
@@ -165,8 +190,24 @@ impl Plan {
             revision: world.revision,
             nodes,
             narrow,
+            unresolved: unresolved::of(&names.model)
+                .into_iter()
+                .map(|(name, all)| (name, all.iter().map(ToString::to_string).collect()))
+                .collect(),
+            lone: unresolved::lone(&names.model),
         })
     }
+}
+
+/// VPCs peered in force with some of these, themselves left out.
+fn beside(model: &Model, vpcs: &BTreeSet<String>) -> BTreeSet<String> {
+    vpcs.iter()
+        .filter_map(|vpc| VpcName::parse(vpc).ok())
+        .filter_map(|vpc| model.peered.get(&vpc))
+        .flatten()
+        .map(ToString::to_string)
+        .filter(|peer| !vpcs.contains(peer))
+        .collect()
 }
 
 /// The VPC that a resource is or belongs to.

@@ -12,7 +12,7 @@ use crate::hub::Hub;
 use crate::ids::Ids;
 use crate::store::{self, Batch, Store};
 use crate::validated::Problem;
-use crate::world::{Kind, LoadError, Row, World};
+use crate::world::{Kind, LoadError, Row, World, anonymous};
 
 mod apply;
 mod delete;
@@ -118,7 +118,7 @@ impl Registry {
     /// When something in the store cannot be read or no longer passes.
     pub fn open(store: Arc<dyn Store>) -> Result<Self, LoadError> {
         let world = World::load(store.as_ref())?;
-        let ids = Ids::load(store.as_ref(), &world.rows)?;
+        let ids = Ids::load(store.as_ref(), &world)?;
         Ok(Self {
             store,
             hub: Arc::new(Hub::new(world)),
@@ -190,6 +190,7 @@ impl Registry {
         for row in &deleted {
             batch.delete(Row::key(row.name()));
         }
+        anonymous::save(&self.hub.world().anonymous, &next.anonymous, &mut batch);
         ids.save(&mut batch);
         let revision = self.store.commit(&batch, expected)?;
         writer.ids = ids;

@@ -13,6 +13,7 @@ use prost::Message;
 use crate::store::{self, Store};
 use crate::validated::{self, Validated};
 
+pub mod anonymous;
 pub mod kind;
 
 pub use kind::Kind;
@@ -79,6 +80,8 @@ pub struct World {
     pub rows: Rows,
     /// The same, checked as a whole.
     pub validated: Arc<Validated>,
+    /// Numbers of what selectors stand for.
+    pub anonymous: Arc<anonymous::Numbers>,
 }
 
 /// Why a store's content cannot be served.
@@ -98,6 +101,9 @@ pub enum LoadError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A row that goes with another is missing.
+    #[error("the store has no number for {0}; restore the store from a backup")]
+    NoNumber(String),
     /// What an earlier version accepted and this one does not.
     #[error("what is stored does not pass this version's validation: {0}")]
     Invalid(String),
@@ -136,10 +142,12 @@ impl World {
                     .join("; "),
             )
         })?;
+        let anonymous = anonymous::load(store, validated.model())?;
         Ok(Self {
             revision,
             rows,
             validated: Arc::new(validated),
+            anonymous: Arc::new(anonymous),
         })
     }
 }

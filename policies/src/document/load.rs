@@ -182,8 +182,16 @@ impl Documents {
 }
 
 /// The part of a document that a field of the wrong form makes unsound: all of
-/// a list's element, else the field alone.
+/// a list's element, else the field alone. Of some fields nothing else depends on
+/// what they say.
 fn cause(field: &str) -> &str {
+    let last = field.rsplit('.').next().unwrap_or(field);
+    if matches!(
+        last,
+        "direction" | "action" | "priority" | "stateful" | "log" | "operator"
+    ) {
+        return field;
+    }
     field.rfind(']').map_or(field, |end| &field[..=end])
 }
 

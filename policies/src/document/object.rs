@@ -40,6 +40,9 @@ impl Notes {
     }
 }
 
+/// Stands for what is not there, when listing the schema.
+static NOTHING: Node = Node::null(Position { line: 0, column: 0 });
+
 /// A map whose fields are taken one by one; `finish` refuses what is left.
 #[derive(Debug)]
 pub(crate) struct Object<'a, 'n> {
@@ -133,6 +136,61 @@ impl<'a, 'n> Object<'a, 'n> {
         self.optional_number(field).unwrap_or_default()
     }
 
+    pub(crate) fn optional_text(&mut self, field: &'static str) -> Option<String> {
+        let path = self.path(field);
+        self.take(field)
+            .and_then(|node| text(node, &path, self.notes))
+    }
+
+    pub(crate) fn flag(&mut self, field: &'static str) -> Option<bool> {
+        let node = self.take(field)?;
+        let path = self.path(field);
+        let written = text(node, &path, self.notes)?;
+        let flag = match written.as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        };
+        if flag.is_none() {
+            let suggestion = match written.to_ascii_lowercase().as_str() {
+                "yes" | "on" | "true" | "1" => "did you mean true?",
+                "no" | "off" | "false" | "0" => "did you mean false?",
+                _ => "write true or false",
+            };
+            let message = format!("{} is neither true nor false", quote(&written));
+            self.notes.wrong(node.at, &path, message, suggestion);
+        }
+        flag
+    }
+
+    /// What is read from the fields of a field; nothing if it is absent or null.
+    pub(crate) fn nested<T>(
+        &mut self,
+        field: &'static str,
+        read: impl FnOnce(&Node, &str, &mut Notes) -> T,
+    ) -> Option<T> {
+        let path = self.path(field);
+        if let Some(node) = self.take(field) {
+            return Some(read(node, &path, self.notes));
+        }
+        if self.notes.asked.is_some() {
+            read(&NOTHING, &path, self.notes);
+        }
+        None
+    }
+
+    /// Takes note of a list that is given without anything in it.
+    pub(crate) fn refuse_empty(&mut self, field: &str, suggestion: &str) {
+        let found = self.entries.iter().find(|(key, _)| key.text == field);
+        if let Some((_, node)) = found
+            && matches!(&node.value, Value::List(items) if items.is_empty())
+        {
+            let path = self.path(field);
+            let message = "is a list of none";
+            self.notes.wrong(node.at, &path, message, suggestion);
+        }
+    }
+
     /// One of some words.
     pub(crate) fn word<T: Copy>(
         &mut self,
@@ -154,7 +212,6 @@ impl<'a, 'n> Object<'a, 'n> {
         let path = self.path(field);
         let Some(node) = self.take(field) else {
             if self.notes.asked.is_some() {
-                static NOTHING: Node = Node::null(Position { line: 0, column: 0 });
                 element(&NOTHING, &format!("{path}[]"), self.notes);
             }
             return Vec::new();

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use super::load::{Documents, Place};
-use super::object::{Notes, Object, text, word};
+use super::object::{Notes, Object, word};
 use super::yaml::{self, Node, Value};
 use super::{
-    Action, Cidr, Direction, Kind, Nic, Peer, Port, PortRange, Protocol, Resource, Rule,
-    SecurityGroup, Spec, Subnet, Tenant, Vpc,
+    Action, Direction, Kind, Mode, Nic, OnChange, Peering, Policy, Port, PrefixSet, Resource,
+    SecurityGroup, Spec, Subnet, Tenant, Tier, Vpc,
 };
-use crate::suggest::{did_you_mean, quote};
+use crate::suggest::{did_you_mean, quote, shown, visible};
 use crate::{Diagnostic, Position};
+
+mod rules;
+
+use rules::{applies_to, rule, selector};
 
 /// The largest text that is read: a hundred thousand large resources.
 pub(super) const LARGEST: usize = 64 << 20;
@@ -93,15 +97,15 @@ fn whole(file: &Arc<str>, at: Position, message: String, suggestion: &str) -> Di
 fn document(file: &Arc<str>, tree: Node, out: &mut Documents) {
     let mut notes = Notes::default();
     let resource = resource(&tree, &mut notes);
-    let name = resource.as_ref().map_or("", |r| r.name.as_str());
+    let name = shown(resource.as_ref().map_or("", |r| r.name.as_str()));
     out.problems
         .extend(notes.wrong.into_iter().map(|wrong| Diagnostic {
             file: Arc::clone(file),
             at: wrong.at,
-            name: name.chars().take(256).collect(),
-            field: wrong.field,
-            message: wrong.message,
-            suggestion: wrong.suggestion,
+            name: name.clone(),
+            field: visible(wrong.field),
+            message: visible(wrong.message),
+            suggestion: visible(wrong.suggestion),
         }));
     if let Some(resource) = resource {
         out.resources.push(resource);
@@ -187,9 +191,25 @@ fn spec(kind: Kind, node: &Node, notes: &mut Notes) -> Spec {
         }),
         Kind::SecurityGroup => Spec::SecurityGroup(SecurityGroup {
             rules: o.list("rules", |n, path, notes| Some(rule(n, path, notes))),
-            directions: o.list("directions", |n, path, notes| {
-                word(n, path, Direction::ALL, Direction::word, notes)
-            }),
+            directions: directions(&mut o),
+            selector: o.nested("selector", |n, path, notes| selector(n, path, notes, false)),
+            mode: o.word("mode", Mode::ALL, Mode::word),
+            on_change: o.word("onChange", OnChange::ALL, OnChange::word),
+        }),
+        Kind::Policy => Spec::Policy(Policy {
+            tier: o.word("tier", Tier::ALL, Tier::word),
+            priority: o.optional_number("priority"),
+            applies_to: o.nested("appliesTo", applies_to),
+            directions: directions(&mut o),
+            mode: o.word("mode", Mode::ALL, Mode::word),
+            on_change: o.word("onChange", OnChange::ALL, OnChange::word),
+            rules: o.list("rules", |n, path, notes| Some(rule(n, path, notes))),
+        }),
+        Kind::PrefixSet => Spec::PrefixSet(PrefixSet {
+            prefixes: o.texts("prefixes"),
+        }),
+        Kind::Peering => Spec::Peering(Peering {
+            peer: o.text("peer"),
         }),
         Kind::Node => Spec::Node(super::Node {
             worker_address: o.text("workerAddress"),
@@ -200,54 +220,10 @@ fn spec(kind: Kind, node: &Node, notes: &mut Notes) -> Spec {
     spec
 }
 
-fn rule(node: &Node, path: &str, notes: &mut Notes) -> Rule {
-    let mut o = Object::new(node, path, notes);
-    let rule = Rule {
-        name: o.text("name"),
-        direction: o.word("direction", Direction::ALL, Direction::word),
-        protocol: o.word("protocol", Protocol::ALL, Protocol::word),
-        ports: o.list("ports", |n, path, notes| Some(ports(n, path, notes))),
-        icmp_type: o.optional_number("icmpType"),
-        icmp_code: o.optional_number("icmpCode"),
-        peers: o.list("peers", |n, path, notes| Some(peer(n, path, notes))),
-    };
-    o.finish();
-    rule
-}
-
-fn ports(node: &Node, path: &str, notes: &mut Notes) -> PortRange {
-    let mut o = Object::new(node, path, notes);
-    let ports = PortRange {
-        first: o.number("first"),
-        last: o.number("last"),
-    };
-    o.finish();
-    ports
-}
-
-fn peer(node: &Node, path: &str, notes: &mut Notes) -> Peer {
-    let mut o = Object::new(node, path, notes);
-    let cidr_path = o.path("cidr");
-    let listing = o.notes().asked.is_some();
-    let cidr_node = o.take("cidr").or(listing.then_some(node));
-    let cidr = cidr_node.map(|node| {
-        let mut o = Object::new(node, &cidr_path, o.notes());
-        let cidr = Cidr {
-            prefix: o.text("prefix"),
-            except: o.list("except", text),
-        };
-        o.finish();
-        cidr
-    });
-    let group_path = o.path("securityGroup");
-    let security_group = o
-        .take("securityGroup")
-        .and_then(|node| text(node, &group_path, o.notes()));
-    o.finish();
-    Peer {
-        cidr,
-        security_group,
-    }
+fn directions(o: &mut Object<'_, '_>) -> Vec<Direction> {
+    o.list("directions", |n, path, notes| {
+        word(n, path, Direction::ALL, Direction::word, notes)
+    })
 }
 
 fn nic(node: &Node, path: &str, notes: &mut Notes) -> Nic {

@@ -8,7 +8,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span};
 
 use crate::Position;
 
-/// How deep a document may nest; the deepest field has 7 levels.
+/// How deep a document may nest; the deepest field has 10 levels.
 const DEEPEST: usize = 16;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -9,12 +9,17 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Model, NodeName, SubnetName, TenantName, VpcName};
 use crate::document::{Kind, Resource, Spec};
 use crate::problem::{Problem, Problems};
-use crate::suggest::{did_you_mean, quote};
+use crate::suggest::{did_you_mean, quote, shown, visible};
 
 mod group;
 mod node;
 mod parse;
+mod peer;
+mod peering;
+mod policy;
 mod port;
+mod rule;
+mod selector;
 mod vpc;
 
 /// How much of everything there may be.
@@ -26,10 +31,15 @@ pub struct Limits {
     pub ips_per_port: usize,
     pub groups_per_port: usize,
     pub labels_per_port: usize,
-    pub rules_per_group: usize,
+    pub rules_per_list: usize,
     pub ranges_per_rule: usize,
     pub peers_per_rule: usize,
     pub excepts_per_cidr: usize,
+    pub policies_per_vpc: usize,
+    pub applies_to: usize,
+    pub expressions: usize,
+    pub values: usize,
+    pub prefixes_per_set: usize,
     pub nics_per_node: usize,
     pub text: usize,
 }
@@ -41,10 +51,15 @@ pub const LIMITS: Limits = Limits {
     ips_per_port: 16,
     groups_per_port: 16,
     labels_per_port: 64,
-    rules_per_group: 1000,
+    rules_per_list: 1000,
     ranges_per_rule: 64,
     peers_per_rule: 256,
     excepts_per_cidr: 64,
+    policies_per_vpc: 10_000,
+    applies_to: 256,
+    expressions: 64,
+    values: 256,
+    prefixes_per_set: 100_000,
     nics_per_node: 16,
     text: 256,
 };
@@ -112,6 +127,12 @@ struct Claims<'a> {
     prefixes: HashMap<VpcName, BTreeMap<u128, (penstock_flow::Prefix, &'a str)>>,
     /// Subnet and NIC whose MTUs do not fit, told once.
     narrow: std::collections::BTreeSet<(SubnetName, NodeName, u32)>,
+    /// Who declares a peering from one VPC to another.
+    peerings: HashMap<(VpcName, VpcName), &'a str>,
+    /// Prefixes of the VPCs peered in force with each.
+    beside: HashMap<VpcName, BTreeMap<u128, (penstock_flow::Prefix, VpcName)>>,
+    /// How many policies a VPC has.
+    policies: HashMap<VpcName, usize>,
     /// In a VPC: the family of its first port's VTEP.
     families: HashMap<VpcName, (bool, &'a str)>,
 }
@@ -184,6 +205,21 @@ impl<'a> Check<'a> {
                     at.group(name, spec);
                 }
             }
+            Spec::Policy(spec) => {
+                if let Some(name) = at.name(super::PolicyName::parse) {
+                    at.policy(name, spec);
+                }
+            }
+            Spec::PrefixSet(spec) => {
+                if let Some(name) = at.name(super::PrefixSetName::parse) {
+                    at.prefix_set(name, spec);
+                }
+            }
+            Spec::Peering(spec) => {
+                if let Some(name) = at.name(super::PeeringName::parse) {
+                    at.peering(name, spec);
+                }
+            }
             Spec::Port(spec) => {
                 if let Some(name) = at.name(super::PortName::parse) {
                     at.port(name, spec);
@@ -205,18 +241,12 @@ impl<'a> At<'_, 'a> {
         message: impl Into<String>,
         suggestion: impl Into<String>,
     ) {
-        let name = self.declared_name();
-        let name = if name.len() > 255 {
-            quote(name)
-        } else {
-            name.to_owned()
-        };
         self.check.problems.push(Problem {
             resource: self.index,
-            name,
-            field: field.into(),
-            message: message.into(),
-            suggestion: suggestion.into(),
+            name: shown(self.declared_name()),
+            field: visible(field),
+            message: visible(message),
+            suggestion: visible(suggestion),
         });
     }
 
@@ -260,8 +290,21 @@ impl<'a> At<'_, 'a> {
         }
     }
 
-    /// Resolves a full name, or the last segment of one in `parent`, of a kind.
+    /// Resolves a full name, or the last segment of one in `parent`, of a kind;
+    /// refuses one that lies elsewhere.
     fn reference(&mut self, field: &str, kind: Kind, parent: &str, text: &str) -> Option<String> {
+        let name = self.anywhere(field, kind, parent, text)?;
+        if name.starts_with(parent) {
+            return Some(name);
+        }
+        let message = format!("{} is of another VPC", quote(text));
+        let vpc = parent.trim_end_matches('/');
+        self.problem(field, message, format!("name one of {vpc}"));
+        None
+    }
+
+    /// Resolves a full name, or the last segment of one in `parent`, of a kind.
+    fn anywhere(&mut self, field: &str, kind: Kind, parent: &str, text: &str) -> Option<String> {
         if text.is_empty() {
             self.problem(field, "is missing", format!("name a {}", kind.name()));
             return None;
@@ -272,16 +315,10 @@ impl<'a> At<'_, 'a> {
             format!("{parent}{}/{text}", kind.collection())
         };
         if self.check.declared.get(name.as_str()) == Some(&kind) {
-            if name.starts_with(parent) {
-                return Some(name);
-            }
-            let message = format!("{} is of another VPC", quote(text));
-            let vpc = parent.trim_end_matches('/');
-            self.problem(field, message, format!("name one of {vpc}"));
-            return None;
+            return Some(name);
         }
         let suggestion = self.nearest(kind, &name, parent).unwrap_or_else(|| {
-            let form = if parent.is_empty() {
+            let form = if parent.is_empty() || kind == Kind::Vpc {
                 ""
             } else {
                 " in this VPC"
@@ -296,6 +333,8 @@ impl<'a> At<'_, 'a> {
     /// The declared name of a kind below `parent` nearest to `name`.
     fn nearest(&mut self, kind: Kind, name: &str, parent: &str) -> Option<String> {
         self.check.suggestions = self.check.suggestions.checked_sub(1)?;
+        // A name of somewhere else is near to names there.
+        let parent = if name.starts_with(parent) { parent } else { "" };
         let last = |name: &'a str| name.strip_prefix(parent).unwrap_or(name);
         let candidates = self
             .check

@@ -210,6 +210,21 @@ name!(
     SecurityGroup
 );
 name!(
+    /// `tenants/TENANT/vpcs/VPC/policies/POLICY`
+    PolicyName,
+    Policy
+);
+name!(
+    /// `tenants/TENANT/vpcs/VPC/prefixSets/SET`
+    PrefixSetName,
+    PrefixSet
+);
+name!(
+    /// `tenants/TENANT/vpcs/VPC/peerings/PEERING`
+    PeeringName,
+    Peering
+);
+name!(
     /// `nodes/NODE`
     NodeName,
     Node
@@ -217,6 +232,9 @@ name!(
 below_vpc!(SubnetName, Subnet);
 below_vpc!(PortName, Port);
 below_vpc!(GroupName, SecurityGroup);
+below_vpc!(PolicyName, Policy);
+below_vpc!(PrefixSetName, PrefixSet);
+below_vpc!(PeeringName, Peering);
 
 impl VpcName {
     /// The tenant it belongs to.

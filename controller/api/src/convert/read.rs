@@ -5,6 +5,10 @@ use penstock_policies::document;
 use super::Invalid;
 use crate::v1;
 
+mod policy;
+
+use policy::{read_group, read_policy};
+
 /// A declared resource as a document. Metadata but the etag and the status are
 /// the server's own, and are not part of it.
 ///
@@ -39,7 +43,7 @@ pub fn to_document(resource: &v1::Resource) -> Result<document::Resource, Vec<In
         None => Err(vec![Invalid {
             field: "spec".to_owned(),
             message: "is missing".to_owned(),
-            suggestion: "set one of tenant, vpc, subnet, port, security_group, node".to_owned(),
+            suggestion: "set one of tenant, vpc, subnet, port, security_group, policy, prefix_set, peering, node".to_owned(),
         }]),
     }
 }
@@ -61,10 +65,10 @@ fn read_spec(spec: &v1::resource::Spec, wrong: &mut Vec<Invalid>) -> document::S
                 Ok(v1::Action::Unspecified) => None,
                 Ok(v1::Action::Allow) => Some(document::Action::Allow),
                 Ok(v1::Action::Deny) => Some(document::Action::Deny),
-                Err(e) => unknown(
+                Ok(v1::Action::Reject | v1::Action::Pass) | Err(_) => unknown(
                     wrong,
                     "spec.defaultAction",
-                    e.0,
+                    *default_action,
                     document::Action::ALL,
                     document::Action::word,
                 ),
@@ -95,34 +99,15 @@ fn read_spec(spec: &v1::resource::Spec, wrong: &mut Vec<Invalid>) -> document::S
             security_groups: security_groups.clone(),
             labels: labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         }),
-        Spec::SecurityGroup(v1::SecurityGroup { rules, directions }) => {
-            document::Spec::SecurityGroup(document::SecurityGroup {
-                rules: rules
-                    .iter()
-                    .enumerate()
-                    .map(|(i, rule)| read_rule(rule, &format!("spec.rules[{i}]"), wrong))
-                    .collect(),
-                directions: directions
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(i, way)| {
-                        let field = format!("spec.directions[{i}]");
-                        let found = direction(*way, &field, wrong);
-                        // In a list, leaving a value out is no way to ask for a default.
-                        if *way == 0 {
-                            unknown(
-                                wrong,
-                                &field,
-                                0,
-                                document::Direction::ALL,
-                                document::Direction::word,
-                            )
-                        } else {
-                            found
-                        }
-                    })
-                    .collect(),
+        Spec::SecurityGroup(group) => document::Spec::SecurityGroup(read_group(group, wrong)),
+        Spec::Policy(policy) => document::Spec::Policy(read_policy(policy, wrong)),
+        Spec::PrefixSet(v1::PrefixSet { prefixes }) => {
+            document::Spec::PrefixSet(document::PrefixSet {
+                prefixes: prefixes.clone(),
             })
+        }
+        Spec::Peering(v1::Peering { peer }) => {
+            document::Spec::Peering(document::Peering { peer: peer.clone() })
         }
         Spec::Node(v1::Node {
             worker_address,
@@ -144,86 +129,6 @@ fn read_spec(spec: &v1::resource::Spec, wrong: &mut Vec<Invalid>) -> document::S
                 )
                 .collect(),
         }),
-    }
-}
-
-fn read_rule(rule: &v1::Rule, path: &str, wrong: &mut Vec<Invalid>) -> document::Rule {
-    let v1::Rule {
-        name,
-        direction: way,
-        protocol,
-        ports,
-        icmp_type,
-        icmp_code,
-        peers,
-    } = rule;
-    document::Rule {
-        name: name.clone(),
-        direction: direction(*way, &format!("{path}.direction"), wrong),
-        protocol: match v1::Protocol::try_from(*protocol) {
-            Ok(v1::Protocol::Unspecified) => None,
-            Ok(v1::Protocol::Any) => Some(document::Protocol::Any),
-            Ok(v1::Protocol::Tcp) => Some(document::Protocol::Tcp),
-            Ok(v1::Protocol::Udp) => Some(document::Protocol::Udp),
-            Ok(v1::Protocol::Icmp) => Some(document::Protocol::Icmp),
-            Ok(v1::Protocol::Icmpv6) => Some(document::Protocol::Icmpv6),
-            Err(e) => {
-                let field = format!("{path}.protocol");
-                unknown(
-                    wrong,
-                    &field,
-                    e.0,
-                    document::Protocol::ALL,
-                    document::Protocol::word,
-                )
-            }
-        },
-        ports: ports
-            .iter()
-            .map(|v1::PortRange { first, last }| document::PortRange {
-                first: *first,
-                last: *last,
-            })
-            .collect(),
-        icmp_type: *icmp_type,
-        icmp_code: *icmp_code,
-        // A peer of none is refused by validation, with the rest.
-        peers: peers
-            .iter()
-            .map(|v1::Peer { peer }| read_peer(peer.as_ref()))
-            .collect(),
-    }
-}
-
-fn read_peer(peer: Option<&v1::peer::Peer>) -> document::Peer {
-    match peer {
-        None => document::Peer::default(),
-        Some(v1::peer::Peer::Cidr(v1::Cidr { prefix, except })) => document::Peer {
-            cidr: Some(document::Cidr {
-                prefix: prefix.clone(),
-                except: except.clone(),
-            }),
-            security_group: None,
-        },
-        Some(v1::peer::Peer::SecurityGroup(name)) => document::Peer {
-            cidr: None,
-            security_group: Some(name.clone()),
-        },
-    }
-}
-
-fn direction(value: i32, field: &str, wrong: &mut Vec<Invalid>) -> Option<document::Direction> {
-    match v1::Direction::try_from(value) {
-        Ok(v1::Direction::Unspecified) => None,
-        Ok(v1::Direction::Ingress) => Some(document::Direction::Ingress),
-        Ok(v1::Direction::Egress) => Some(document::Direction::Egress),
-        Err(e) => unknown(
-            wrong,
-            field,
-            e.0,
-            document::Direction::ALL,
-            document::Direction::word,
-        ),
     }
 }
 

@@ -4,6 +4,11 @@ use penstock_policies::document;
 
 use crate::v1;
 
+mod policy;
+
+pub use policy::write_protocol;
+use policy::{write_group, write_policy};
+
 /// A document as a message for Apply.
 #[must_use]
 pub fn from_document(resource: &document::Resource) -> v1::Resource {
@@ -64,14 +69,15 @@ fn write_spec(spec: &document::Spec) -> v1::resource::Spec {
             security_groups: security_groups.clone(),
             labels: labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         }),
-        document::Spec::SecurityGroup(document::SecurityGroup { rules, directions }) => {
-            Spec::SecurityGroup(v1::SecurityGroup {
-                rules: rules.iter().map(write_rule).collect(),
-                directions: directions
-                    .iter()
-                    .map(|d| write_direction(Some(*d)).into())
-                    .collect(),
+        document::Spec::SecurityGroup(group) => Spec::SecurityGroup(write_group(group)),
+        document::Spec::Policy(policy) => Spec::Policy(write_policy(policy)),
+        document::Spec::PrefixSet(document::PrefixSet { prefixes }) => {
+            Spec::PrefixSet(v1::PrefixSet {
+                prefixes: prefixes.clone(),
             })
+        }
+        document::Spec::Peering(document::Peering { peer }) => {
+            Spec::Peering(v1::Peering { peer: peer.clone() })
         }
         document::Spec::Node(document::Node {
             worker_address,
@@ -93,73 +99,5 @@ fn write_spec(spec: &document::Spec) -> v1::resource::Spec {
                 )
                 .collect(),
         }),
-    }
-}
-
-fn write_rule(rule: &document::Rule) -> v1::Rule {
-    let document::Rule {
-        name,
-        direction,
-        protocol,
-        ports,
-        icmp_type,
-        icmp_code,
-        peers,
-    } = rule;
-    v1::Rule {
-        name: name.clone(),
-        direction: write_direction(*direction).into(),
-        protocol: write_protocol(*protocol).into(),
-        ports: ports
-            .iter()
-            .map(|document::PortRange { first, last }| v1::PortRange {
-                first: *first,
-                last: *last,
-            })
-            .collect(),
-        icmp_type: *icmp_type,
-        icmp_code: *icmp_code,
-        peers: peers
-            .iter()
-            .map(
-                |document::Peer {
-                     cidr,
-                     security_group,
-                 }| v1::Peer {
-                    // Validation refuses a peer of both, which the schema cannot say.
-                    peer: match (cidr, security_group) {
-                        (Some(document::Cidr { prefix, except }), _) => {
-                            Some(v1::peer::Peer::Cidr(v1::Cidr {
-                                prefix: prefix.clone(),
-                                except: except.clone(),
-                            }))
-                        }
-                        (None, Some(name)) => Some(v1::peer::Peer::SecurityGroup(name.clone())),
-                        (None, None) => None,
-                    },
-                },
-            )
-            .collect(),
-    }
-}
-
-const fn write_direction(direction: Option<document::Direction>) -> v1::Direction {
-    match direction {
-        None => v1::Direction::Unspecified,
-        Some(document::Direction::Ingress) => v1::Direction::Ingress,
-        Some(document::Direction::Egress) => v1::Direction::Egress,
-    }
-}
-
-/// A document's protocol in the schema.
-#[must_use]
-pub const fn write_protocol(protocol: Option<document::Protocol>) -> v1::Protocol {
-    match protocol {
-        None => v1::Protocol::Unspecified,
-        Some(document::Protocol::Any) => v1::Protocol::Any,
-        Some(document::Protocol::Tcp) => v1::Protocol::Tcp,
-        Some(document::Protocol::Udp) => v1::Protocol::Udp,
-        Some(document::Protocol::Icmp) => v1::Protocol::Icmp,
-        Some(document::Protocol::Icmpv6) => v1::Protocol::Icmpv6,
     }
 }

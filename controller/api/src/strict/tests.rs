@@ -29,9 +29,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 /// A request with something in every kind of field.
 fn request() -> v1::ApplyRequest {
     let port = v1::Port {
-        labels: BTreeMap::from([("a".to_owned(), "b".to_owned())])
-            .into_iter()
-            .collect(),
+        labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
         ips: vec!["10.0.0.1".to_owned()],
         nic: 300,
         ..Default::default()
@@ -43,9 +41,18 @@ fn request() -> v1::ApplyRequest {
                 first: 1,
                 last: 65_535,
             }],
+            stateful: Some(false),
+            peers: vec![v1::Peer {
+                peer: Some(v1::peer::Peer::Selector(v1::Selector {
+                    match_labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+                    match_expressions: vec![v1::Expression::default()],
+                    vpc: "v".to_owned(),
+                })),
+            }],
             ..Default::default()
         }],
         directions: vec![1, 2],
+        ..Default::default()
     };
     let resource = |spec| v1::Resource {
         name: "tenants/blue".to_owned(),

@@ -15,6 +15,9 @@ use crate::message::Messages;
 use crate::output;
 use crate::session::{Session, port_name};
 
+/// The UDP port of RoCEv2.
+const ROCE: u16 = 4791;
+
 /// The packet, with its defaults filled in and nothing without meaning.
 struct Packet {
     protocol: v1::Protocol,
@@ -39,6 +42,8 @@ impl Packet {
         let (protocol, number, echo) = match proto {
             Protocol::Tcp => (v1::Protocol::Tcp, proto::TCP, None),
             Protocol::Udp => (v1::Protocol::Udp, proto::UDP, None),
+            Protocol::Sctp => (v1::Protocol::Sctp, proto::SCTP, None),
+            Protocol::Rocev2 => (v1::Protocol::Rocev2, proto::UDP, None),
             Protocol::Icmp => (v1::Protocol::Icmp, proto::ICMP, Some(8)),
             Protocol::Icmpv6 => (v1::Protocol::Icmpv6, proto::ICMPV6, Some(128)),
         };
@@ -56,13 +61,16 @@ impl Packet {
             None if icmp_type.is_some() || icmp_code.is_some() => {
                 usage("--icmp-type and --icmp-code need --proto icmp or icmpv6")
             }
-            None => match dport {
+            None => match dport.or((*proto == Protocol::Rocev2).then_some(ROCE)) {
+                Some(port) if *proto == Protocol::Rocev2 && port != ROCE => {
+                    usage("ROCEV2 is UDP to port 4791; leave --dport out, or use --proto udp")
+                }
                 None => usage("give --dport, the destination port"),
                 Some(destination_port) => Ok(Self {
                     protocol,
                     number,
                     source_port: sport.unwrap_or(40_000),
-                    destination_port: *destination_port,
+                    destination_port,
                     icmp: None,
                 }),
             },

@@ -6,6 +6,7 @@ use penstock_api::v1;
 use penstock_policies::document::{self, Kind, Spec};
 
 use super::status;
+use super::table::{default, table};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::message::{Messages, document_of};
@@ -110,121 +111,6 @@ pub(super) async fn nodes(session: &Session, format: Format) -> Result<(), Failu
     })
 }
 
-fn table(found: &[v1::Resource], kind: Option<Kind>) -> Result<String, Failure> {
-    let rows = found
-        .iter()
-        .map(|resource| {
-            let document = document_of(resource)?;
-            Ok((resource, document))
-        })
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let name = |r: &v1::Resource| r.name.clone();
-    let word = status::word;
-    Ok(match kind {
-        None => output::table(
-            ["KIND", "NAME", "STATUS", "REASON"],
-            rows.iter().map(|(r, d)| {
-                [
-                    d.spec.kind().name().to_owned(),
-                    name(r),
-                    word(r),
-                    status::reason(r),
-                ]
-            }),
-        ),
-        Some(Kind::Port) => output::table(
-            [
-                "NAME",
-                "NODE",
-                "NIC",
-                "ATTACHMENT",
-                "VLAN",
-                "MAC",
-                "IPS",
-                "GROUPS",
-                "STATUS",
-            ],
-            rows.iter().filter_map(|(r, d)| match &d.spec {
-                Spec::Port(p) => Some([
-                    name(r),
-                    p.node.clone(),
-                    default(p.nic, 1),
-                    p.attachment.clone(),
-                    if p.vlan == 0 {
-                        String::new()
-                    } else {
-                        p.vlan.to_string()
-                    },
-                    p.mac.clone(),
-                    p.ips.join(","),
-                    p.security_groups.join(","),
-                    word(r),
-                ]),
-                _ => None,
-            }),
-        ),
-        Some(Kind::Vpc) => output::table(
-            ["NAME", "VNI", "CIDRS", "DEFAULT", "STATUS"],
-            rows.iter().filter_map(|(r, d)| match &d.spec {
-                Spec::Vpc(v) => Some([
-                    name(r),
-                    v.vni.to_string(),
-                    v.cidrs.join(","),
-                    v.default_action
-                        .unwrap_or(document::Action::Deny)
-                        .word()
-                        .to_owned(),
-                    word(r),
-                ]),
-                _ => None,
-            }),
-        ),
-        Some(Kind::Subnet) => output::table(
-            ["NAME", "CIDRS", "MTU", "STATUS"],
-            rows.iter().filter_map(|(r, d)| match &d.spec {
-                Spec::Subnet(s) => {
-                    Some([name(r), s.cidrs.join(","), default(s.mtu, 1500), word(r)])
-                }
-                _ => None,
-            }),
-        ),
-        Some(Kind::SecurityGroup) => output::table(
-            ["NAME", "RULES", "DIRECTIONS", "STATUS"],
-            rows.iter().filter_map(|(r, d)| match &d.spec {
-                Spec::SecurityGroup(g) => {
-                    let ways = if g.directions.is_empty() {
-                        document::Direction::ALL
-                    } else {
-                        &g.directions
-                    };
-                    let ways: Vec<_> = ways.iter().map(|way| way.word()).collect();
-                    Some([name(r), g.rules.len().to_string(), ways.join(","), word(r)])
-                }
-                _ => None,
-            }),
-        ),
-        Some(Kind::Tenant) => output::table(
-            ["NAME", "DISPLAY NAME", "STATUS"],
-            rows.iter().filter_map(|(r, d)| match &d.spec {
-                Spec::Tenant(t) => Some([name(r), t.display_name.clone(), word(r)]),
-                _ => None,
-            }),
-        ),
-        Some(Kind::Node) => output::table(
-            ["NAME", "WORKER", "NICS", "STATUS"],
-            rows.iter().filter_map(|(r, d)| match &d.spec {
-                Spec::Node(n) => Some([
-                    name(r),
-                    n.worker_address.clone(),
-                    n.nics.len().to_string(),
-                    word(r),
-                ]),
-                _ => None,
-            }),
-        ),
-    })
-}
-
 /// One resource: what was declared, and what became of it.
 fn describe(resource: &v1::Resource) -> Result<String, Failure> {
     let mut document = document_of(resource)?;
@@ -300,9 +186,4 @@ fn tables(tables: &[v1::NicTable]) -> String {
         }
     });
     tables.collect::<Vec<_>>().join(", ")
-}
-
-/// A number, or the default that zero stands for.
-fn default(value: u32, default: u32) -> String {
-    if value == 0 { default } else { value }.to_string()
 }

@@ -12,7 +12,7 @@ use super::{
     Error, MESSAGE_LIMIT, MOST_RESOURCES, Registry, Violation, kind_of, locate, violation, vnis,
 };
 use crate::validated;
-use crate::world::{Row, World};
+use crate::world::{Kind, Row, World, anonymous};
 
 /// Room in an answer for what the server adds to each resource.
 const ADDED_PER_RESOURCE: usize = 400;
@@ -128,10 +128,13 @@ impl Registry {
         if request.validate_only {
             return Ok(applied);
         }
+        let anonymous = anonymous::renew(&world.anonymous, validated.model(), &mut ids)
+            .ok_or(Error::NoIds(Kind::SecurityGroup.name()))?;
         let next = World {
             revision,
             rows,
             validated: Arc::new(validated),
+            anonymous,
         };
         applied.revision = self.commit(ids, &mut writer, next, changed, vec![], expected)?;
         if !request.request_id.is_empty() {
@@ -179,7 +182,8 @@ fn check_form(request: &v1::ApplyRequest) -> Result<(), Error> {
         if resource.spec.is_none() {
             violations.push(violation(
                 format!("resources[{index}].spec"),
-                "is absent; give one of tenant, vpc, subnet, port, security_group, node",
+                "is absent; give one of tenant, vpc, subnet, port, security_group, policy, \
+                 prefix_set, peering, node",
             ));
         }
         if let Some(first) = seen.insert(&resource.name, index) {

@@ -7,7 +7,7 @@ use penstock_api::v1;
 
 use super::{Error, MOST_RESOURCES, Reference, Registry, violation};
 use crate::validated;
-use crate::world::{Row, Rows, World};
+use crate::world::{Kind, Row, Rows, World, anonymous};
 
 /// References that an error lists.
 const MOST_REFERENCES: usize = 100;
@@ -92,12 +92,15 @@ impl Registry {
             )
         })?;
         let expected = self.store.revision();
+        let mut ids = writer.ids.clone();
+        let anonymous = anonymous::renew(&world.anonymous, validated.model(), &mut ids)
+            .ok_or(Error::NoIds(Kind::SecurityGroup.name()))?;
         let next = World {
             revision: expected + 1,
             rows,
             validated: Arc::new(validated),
+            anonymous,
         };
-        let mut ids = writer.ids.clone();
         for row in &deleted {
             if let Some(kind) = row.kind() {
                 ids.release(kind, row.id);

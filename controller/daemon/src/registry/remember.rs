@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use penstock_api::v1;
-use penstock_api::v1::resource::Spec;
 use prost::Message;
 
 use super::Applied;
@@ -40,13 +39,6 @@ impl Requests {
         let mut hasher = self.seed.build_hasher();
         request.validate_only.hash(&mut hasher);
         for resource in &request.resources {
-            let mut resource = resource.clone();
-            // Maps have no order of their own.
-            if let Some(Spec::Port(port)) = &mut resource.spec {
-                let mut labels: Vec<_> = port.labels.drain().collect();
-                labels.sort();
-                labels.hash(&mut hasher);
-            }
             resource.encode_to_vec().hash(&mut hasher);
         }
         hasher.finish()

@@ -8,7 +8,7 @@ use penstock_api::v1::{Condition, NicStatus, NodeStatus, Status};
 
 use super::{Problem, Reason, Report, accepted, condition};
 use crate::plan::{Plan, vpc_of};
-use crate::world::{Row, World};
+use crate::world::{Kind, Row, World};
 
 /// Nodes that a status lists: a port's own and those with problems first. The
 /// condition counts all of them.
@@ -28,10 +28,15 @@ pub fn compute(
             report: reports.get(name),
         })
         .collect();
+    // Nodes that carry a VPC, and with them those that know it as a peer of another.
     let mut by_vpc: HashMap<&str, Vec<View<'_>>> = HashMap::new();
+    let mut around: HashMap<&str, Vec<View<'_>>> = HashMap::new();
     for (view, node) in views.iter().zip(plan.nodes.values()) {
         for vpc in &node.vpcs {
             by_vpc.entry(vpc).or_default().push(*view);
+        }
+        for vpc in node.vpcs.iter().chain(&node.beside) {
+            around.entry(vpc).or_default().push(*view);
         }
     }
     world
@@ -39,7 +44,15 @@ pub fn compute(
         .values()
         .map(|row| {
             let nodes = match vpc_of(row.name()) {
-                Some(vpc) => by_vpc.get(vpc).map_or(&[][..], Vec::as_slice),
+                Some(vpc) => {
+                    let known = match row.kind() {
+                        Some(Kind::Vpc | Kind::Port | Kind::SecurityGroup | Kind::Peering) => {
+                            &around
+                        }
+                        _ => &by_vpc,
+                    };
+                    known.get(vpc).map_or(&[][..], Vec::as_slice)
+                }
                 None => views
                     .binary_search_by(|view| view.name.cmp(row.name()))
                     .ok()
@@ -115,7 +128,7 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
     }
     sum.shown.sort_by(|a, b| a.node.cmp(&b.node));
 
-    let resolved = match sum.unresolved {
+    let resolved = match sum.unresolved.or_else(|| unresolved(row, plan)) {
         None => condition(Type::Resolved, State::True, Reason::Resolved, String::new()),
         Some(problem) => condition(
             Type::Resolved,
@@ -133,6 +146,7 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
             Reason::Pending,
             "it is not compiled yet".to_owned(),
         ),
+        None if row.kind() == Some(Kind::Peering) => peering(row, plan, done),
         None if total == 0 => programmed(
             State::True,
             Reason::NotNeeded,
@@ -160,6 +174,35 @@ fn status(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Status {
         conditions,
         nodes: sum.shown,
     }
+}
+
+/// What of a resource cannot be found, whatever the node.
+fn unresolved(row: &Row, plan: &Plan) -> Option<Problem> {
+    if let Some(message) = plan.lone.get(row.name()) {
+        return Some(Problem::new(Reason::WaitsForPeer, message.clone()));
+    }
+    let (first, more) = plan.unresolved.get(row.name())?.split_first()?;
+    let message = match more.len() {
+        0 => first.clone(),
+        more => format!("{first}; and {more} more like this"),
+    };
+    Some(Problem::new(Reason::PeerUnresolved, message))
+}
+
+/// A peering is never simply there: alone it has no effect, and of two halves rules
+/// know, but not what forwards.
+fn peering(row: &Row, plan: &Plan, done: usize) -> Condition {
+    let (reason, message) = match plan.lone.get(row.name()) {
+        Some(message) => (Reason::WaitsForPeer, message.clone()),
+        None => (
+            Reason::NotForwarded,
+            format!(
+                "the rules of {done} nodes know the peer, but packets between peered VPCs \
+                 are not forwarded yet"
+            ),
+        ),
+    };
+    condition(Type::Programmed, State::False, reason, message)
 }
 
 /// What is wrong with NICs of a node, or with the one that a port is on, though the rest

@@ -38,6 +38,12 @@ reasons! {
     NotPrimary,
     /// The node has no interface of the port's attachment: not resolved either.
     AttachmentNotFound,
+    /// A rule's peer is in a VPC that is not peered with the rule's own.
+    PeerUnresolved,
+    /// The other VPC declares no peering back.
+    WaitsForPeer,
+    /// Rules know the peer, but no packet goes there yet.
+    NotForwarded,
     /// The worker has no NIC of that device id.
     NicNotFound,
     /// The worker's NIC is not the declared one.

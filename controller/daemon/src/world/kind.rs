@@ -11,6 +11,9 @@ pub const fn of(spec: &Spec) -> Kind {
         Spec::Subnet(_) => Kind::Subnet,
         Spec::Port(_) => Kind::Port,
         Spec::SecurityGroup(_) => Kind::SecurityGroup,
+        Spec::Policy(_) => Kind::Policy,
+        Spec::PrefixSet(_) => Kind::PrefixSet,
+        Spec::Peering(_) => Kind::Peering,
         Spec::Node(_) => Kind::Node,
     }
 }

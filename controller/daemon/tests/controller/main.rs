@@ -17,6 +17,7 @@ mod limits;
 mod nics;
 mod nodes;
 mod plans;
+mod policies;
 mod property;
 mod read;
 mod restart;

@@ -116,7 +116,7 @@ pub fn group(name: &str, ports: &[u32]) -> v1::Resource {
     };
     let group = v1::SecurityGroup {
         rules: vec![rule, out],
-        directions: vec![],
+        ..Default::default()
     };
     let name = format!("{VPC}/securityGroups/{name}");
     resource(&name, Spec::SecurityGroup(group))

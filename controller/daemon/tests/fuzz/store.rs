@@ -93,7 +93,7 @@ fn rows(c: &mut Choices<'_>) {
             let mut keys = stored.keys().map(|key| String::from_utf8_lossy(key));
             assert!(keys.any(|it| it == key), "{key:?} is no row");
         }
-        Err(LoadError::Invalid(why)) => assert!(!why.is_empty()),
+        Err(LoadError::Invalid(why) | LoadError::NoNumber(why)) => assert!(!why.is_empty()),
         Err(error) => panic!("{error}"),
     }
     // Only a registry that opened has given out an epoch.
@@ -117,6 +117,10 @@ fn row(c: &mut Choices<'_>) -> (Vec<u8>, Vec<u8>) {
         0 => (b"election-epoch".to_vec(), value(c, 8)),
         1 => (b"next-id/Port".to_vec(), value(c, 4)),
         2 => (c.some().to_vec(), c.some().to_vec()),
+        3 if c.byte().is_multiple_of(2) => {
+            let text = b"app=web in tenants/a/vpcs/v".to_vec();
+            (format!("anonymous-id/{:08x}", c.byte()).into_bytes(), text)
+        }
         3 => (Row::key("tenants/a"), c.some().to_vec()),
         _ => {
             let row = resource(c);
@@ -153,6 +157,10 @@ fn resource(c: &mut Choices<'_>) -> Row {
                 }],
             })),
         ),
+        5 if c.byte().is_multiple_of(2) => (
+            "tenants/a/vpcs/v/policies/p",
+            Some(Spec::Policy(selecting())),
+        ),
         5 => ("tenants/b", Some(Spec::Tenant(v1::Tenant::default()))),
         6 => ("tenants/a", None),
         _ => ("", Some(Spec::Tenant(v1::Tenant::default()))),
@@ -170,6 +178,22 @@ fn resource(c: &mut Choices<'_>) -> Row {
         },
         id: number(c.byte()) as u32 * 5,
         revision: 1,
+    }
+}
+
+/// A policy for the ports that a selector chooses.
+fn selecting() -> v1::Policy {
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    v1::Policy {
+        tier: v1::Tier::Admin.into(),
+        applies_to: Some(v1::AppliesTo {
+            selector: Some(v1::Selector {
+                match_labels: [label("app", "web")].into(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
     }
 }
 

@@ -134,6 +134,7 @@ fn group(name: &str, direction: v1::Direction, rules: Vec<v1::Rule>) -> v1::Reso
     let group = v1::SecurityGroup {
         rules,
         directions: vec![direction.into()],
+        ..Default::default()
     };
     resource(
         &format!("{VPC}/securityGroups/{name}"),

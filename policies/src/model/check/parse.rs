@@ -81,7 +81,15 @@ pub(super) fn prefix(text: &str) -> Result<Prefix, Refusal> {
         };
         return refuse(format!("{} is not a prefix", quote(text)), suggestion);
     };
-    let addr = addr(ip)?;
+    let addr = match addr(ip) {
+        Ok(addr) => addr,
+        Err(mut refusal) => {
+            if let Some(better) = unmapped(ip, len) {
+                refusal.suggestion = format!("write {better}");
+            }
+            return Err(refusal);
+        }
+    };
     let (width, shift) = if addr.is_v4() { (32, 96) } else { (128, 0) };
     let len = match len.parse::<u8>() {
         Ok(n) if n <= width && len.bytes().all(|b| b.is_ascii_digit()) => n,
@@ -105,6 +113,13 @@ pub(super) fn prefix(text: &str) -> Result<Prefix, Refusal> {
             format!("did you mean {network}/{len}?"),
         ),
     }
+}
+
+/// The IPv4 prefix that an IPv4-mapped one stands for.
+fn unmapped(ip: &str, len: &str) -> Option<String> {
+    let v4 = ip.parse::<std::net::Ipv6Addr>().ok()?.to_ipv4_mapped()?;
+    let len = len.parse::<u8>().ok()?.checked_sub(96)?;
+    (len <= 32).then(|| format!("{v4}/{len}"))
 }
 
 /// A prefix that tenants' hosts can have addresses of.
@@ -253,7 +268,7 @@ mod tests {
             ),
             (
                 "::ffff:10.0.0.0/104",
-                "::ffff:10.0.0.0 is IPv4 in the clothes of IPv6; write 10.0.0.0",
+                "::ffff:10.0.0.0 is IPv4 in the clothes of IPv6; write 10.0.0.0/8",
             ),
             (
                 "10.0.0.0/33",

@@ -11,6 +11,9 @@ use tonic::Status;
 use super::{invalid_field, quoted};
 use crate::plan::Plan;
 
+/// The UDP port of RoCEv2.
+const ROCE: u16 = 4791;
+
 /// What of a packet does not depend on its ends.
 struct Service {
     protocol: u8,
@@ -96,11 +99,13 @@ fn service(request: &v1::ExplainRequest) -> Result<Service, Status> {
         }
         Ok(v1::Protocol::Icmp) => (proto::ICMP, "ICMP"),
         Ok(v1::Protocol::Icmpv6) => (proto::ICMPV6, "ICMPV6"),
+        Ok(v1::Protocol::Sctp) => (proto::SCTP, "SCTP"),
+        Ok(v1::Protocol::Rocev2) => (proto::UDP, "ROCEV2"),
         Ok(v1::Protocol::Any | v1::Protocol::Unspecified) | Err(_) => {
             return Err(invalid_field(
                 "protocol",
                 format!(
-                    "{} is no packet's protocol; give TCP, UDP, ICMP or ICMPV6",
+                    "{} is no packet's protocol; give TCP, UDP, SCTP, ICMP, ICMPV6 or ROCEV2",
                     request.protocol
                 ),
             ));
@@ -117,10 +122,17 @@ fn service(request: &v1::ExplainRequest) -> Result<Service, Status> {
         _ => {
             unused("icmp_type", request.icmp_type, name)?;
             unused("icmp_code", request.icmp_code, name)?;
-            (
-                number("source_port", request.source_port, 65535)?,
-                number("destination_port", request.destination_port, 65535)?,
-            )
+            let source = number("source_port", request.source_port, 65535)?;
+            let destination = match name {
+                "ROCEV2" if [0, ROCE.into()].contains(&request.destination_port) => ROCE,
+                "ROCEV2" => {
+                    let port = request.destination_port;
+                    let message = format!("{port} is not RoCEv2's 4791; leave it out, or use UDP");
+                    return Err(invalid_field("destination_port", message));
+                }
+                _ => number("destination_port", request.destination_port, 65535)?,
+            };
+            (source, destination)
         }
     };
     Ok(Service {
