@@ -9,22 +9,22 @@
 //! what one engine made of it.
 
 mod ends;
+mod error;
 mod node;
 mod passage;
 mod plan;
 mod tables;
 mod underlay;
 
-use penstock_engine::nic::{Capacities, TableError};
-use penstock_engine::{AttachError, Config};
-use penstock_flow::{DropReason, Mac};
+use penstock_engine::Config;
+use penstock_engine::nic::Capacities;
+use penstock_flow::{Addr, Mac};
 use penstock_policies::Ids;
-use penstock_policies::compile::CompileError;
-use penstock_policies::ids::OutOfIds;
 use penstock_policies::model::{Model, NodeName, PortName};
 
 pub use ends::End;
 pub(crate) use ends::vlan_of;
+pub use error::BedError;
 pub use passage::{Carried, Fate, Passage};
 pub use plan::{Place, Uplink};
 
@@ -56,45 +56,6 @@ impl Default for Sizes {
             nic: Capacities::default(),
         }
     }
-}
-
-/// A bed cannot be made of this model.
-#[derive(Debug, thiserror::Error)]
-pub enum BedError {
-    /// Too many names.
-    #[error(transparent)]
-    Ids(#[from] OutOfIds),
-    /// The model cannot be compiled.
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    /// A node's policy cannot be compiled.
-    #[error("the policy of {node} cannot be compiled: {error}")]
-    Rules {
-        /// The node.
-        node: NodeName,
-        /// Why.
-        error: penstock_rules::CompileError,
-    },
-    /// A node's NIC cannot be had.
-    #[error("NIC {device_id} of {node}: {error}")]
-    Attach {
-        /// The node.
-        node: NodeName,
-        /// The NIC.
-        device_id: u32,
-        /// Why.
-        error: AttachError,
-    },
-    /// A NIC's tables do not take what the controller would write.
-    #[error("NIC {device_id} of {node}: {error}")]
-    Table {
-        /// The node.
-        node: NodeName,
-        /// The NIC.
-        device_id: u32,
-        /// Why.
-        error: TableError,
-    },
 }
 
 /// What became of a packet: an engine's part after the other, in the order of its way.
@@ -156,7 +117,7 @@ impl<'m> Bed<'m> {
 
     /// The NIC with this address on the underlay.
     #[must_use]
-    pub fn uplink(&self, vtep: penstock_flow::Addr) -> Option<&Uplink<'m>> {
+    pub fn uplink(&self, vtep: Addr) -> Option<&Uplink<'m>> {
         self.plan.uplink(vtep)
     }
 
@@ -201,7 +162,7 @@ impl<'m> Bed<'m> {
         &mut self,
         now: u64,
         number: u64,
-        vtep: penstock_flow::Addr,
+        vtep: Addr,
         frame: &[u8],
     ) -> Result<Way, BedError> {
         match self.plan.uplink(vtep) {
@@ -327,18 +288,7 @@ impl<'m> Bed<'m> {
     }
 
     /// A made-up MAC of an uplink.
-    fn uplink_mac(&self, vtep: penstock_flow::Addr) -> Option<Mac> {
+    fn uplink_mac(&self, vtep: Addr) -> Option<Mac> {
         self.plan.uplink(vtep).map(|uplink| uplink.mac)
-    }
-}
-
-impl Passage {
-    /// Why it ended here, if it was dropped.
-    #[must_use]
-    pub const fn reason(&self) -> Option<DropReason> {
-        match self.fate {
-            Fate::Dropped(reason) => Some(reason),
-            _ => None,
-        }
     }
 }

@@ -5,13 +5,15 @@
 //! had admitted that connection, so that is told; one without is judged once more by
 //! the same ruleset, to tell what the engine was told.
 
+mod asked;
+
 use penstock_engine::Engine;
-use penstock_flow::packet::{self, Kind, L4, Outer, Packet, first_piece, parse_outer};
-use penstock_flow::tuple::proto;
-use penstock_flow::{DropReason, Tuple};
+use penstock_flow::Tuple;
+use penstock_flow::packet::{self, Kind, L4, Outer, first_piece, parse_outer};
 use penstock_rules::model::{Direction, PortId, Vni};
 use penstock_rules::{Explanation, Query, Ruleset};
 
+use self::asked::{is_a_strangers, is_judged};
 use super::passage::{Carried, Fate};
 use super::plan::Plan;
 
@@ -28,7 +30,8 @@ pub struct End {
     pub allow: bool,
     /// Full name of the rule that decides; none: no rule does.
     pub rule: Option<String>,
-    /// Why, where that is not just the rule.
+    /// Why: of a packet that is refused or opens a connection, and where no rule had
+    /// admitted the connection.
     pub explanation: Option<Explanation>,
     /// Where its connection stands after the packet; none: it has none.
     pub state: Option<&'static str>,
@@ -156,6 +159,7 @@ pub(super) fn after(
     }
     let mut ends = Vec::new();
     for (end, before) in subject.ends.into_iter().zip(before) {
+        let is_new = before.is_none();
         let Some((port, direction)) = end else {
             continue;
         };
@@ -174,7 +178,7 @@ pub(super) fn after(
             }
         };
         let end = match known {
-            Some(known) => admitted(rules, port, direction, &known),
+            Some(known) => admitted(rules, port, direction, &known, is_new),
             None if subject.error || !is_judged(fate, carried, frame, direction) => continue,
             None => judged(rules, port, direction, direction, &tuple),
         };
@@ -188,13 +192,19 @@ pub(super) fn after(
 }
 
 /// By what its connection was admitted.
-fn admitted(rules: &Ruleset, port: PortId, direction: Direction, known: &Known) -> End {
+fn admitted(
+    rules: &Ruleset,
+    port: PortId,
+    direction: Direction,
+    known: &Known,
+    is_new: bool,
+) -> End {
     let opened = if known.ingress {
         Direction::Ingress
     } else {
         Direction::Egress
     };
-    if known.rule.is_empty() {
+    if is_new || known.rule.is_empty() {
         return judged(rules, port, direction, opened, &known.tuple);
     }
     End {
@@ -238,62 +248,6 @@ fn judged(
         explanation: Some(explanation),
         state: None,
         in_nic: false,
-    }
-}
-
-/// Whether a packet was dropped before its flow counted: that it looks like one of a
-/// connection's says nothing then.
-const fn is_a_strangers(fate: Fate) -> bool {
-    matches!(
-        fate,
-        Fate::Dropped(
-            DropReason::Truncated
-                | DropReason::Malformed
-                | DropReason::BadChecksum
-                | DropReason::UnknownPort
-                | DropReason::NotForUs
-                | DropReason::UnknownTunnel
-                | DropReason::WrongVtep
-                | DropReason::Spoofed
-        )
-    )
-}
-
-/// Whether policy was asked at an end that has no connection.
-fn is_judged(fate: Fate, carried: Option<Carried>, frame: &[u8], direction: Direction) -> bool {
-    match (fate, carried) {
-        (Fate::Dropped(DropReason::DeniedEgress), _) => direction == Direction::Egress,
-        (
-            Fate::Dropped(
-                DropReason::DeniedIngress | DropReason::TableFull | DropReason::RateLimited,
-            ),
-            _,
-        ) => true,
-        (Fate::Dropped(_) | Fate::Consumed | Fate::Waits, _) => false,
-        // That it may not was said aloud; what is too large or too old was not judged.
-        (_, Some(Carried::Answered)) => is_refusal(frame),
-        _ => true,
-    }
-}
-
-/// Whether an answer says that policy refuses.
-fn is_refusal(frame: &[u8]) -> bool {
-    let tenants = match parse_outer(frame) {
-        Ok(Outer::Vxlan(tunnel)) => frame.get(usize::from(tunnel.inner)..usize::from(tunnel.end)),
-        _ => Some(frame),
-    };
-    let Ok(Packet {
-        kind: Kind::Ip(ip), ..
-    }) = packet::parse(tenants.unwrap_or_default())
-    else {
-        return false;
-    };
-    match (ip.tuple.proto, ip.tuple.icmp(), ip.l4_kind) {
-        // RFC 792, 1122 and 4443: unreachable, but for "too big".
-        (proto::ICMP, Some((3, code)), _) => code != 4,
-        (proto::ICMPV6, Some((1, _)), _) => true,
-        (_, _, L4::Tcp(tcp)) => tcp.flags & packet::tcp_flags::RST != 0,
-        _ => false,
     }
 }
 

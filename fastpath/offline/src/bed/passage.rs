@@ -25,6 +25,17 @@ pub struct Passage {
     pub frame: Vec<u8>,
 }
 
+impl Passage {
+    /// Why it ended here, if it was dropped.
+    #[must_use]
+    pub const fn reason(&self) -> Option<DropReason> {
+        match self.fate {
+            Fate::Dropped(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
 /// How a packet left an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {

@@ -3,9 +3,13 @@
 //! Read are section headers, interface descriptions with `if_tsresol` and
 //! `if_tsoffset`, and enhanced, simple and old packet blocks. All others are skipped.
 
+mod interface;
+
 use std::io::Read;
 
 use super::{CaptureError, ETHERNET, Input, Meta, Order, believable};
+
+use interface::Interface;
 
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const INTERFACE: u32 = 1;
@@ -28,34 +32,6 @@ const TSOFFSET: u16 = 14;
 pub(super) struct Section {
     order: Order,
     interfaces: Vec<Interface>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Interface {
-    link: u16,
-    /// Where it says so.
-    offset: u64,
-    snap: u32,
-    resolution: u8,
-    /// Seconds to add to its times.
-    ahead: i64,
-}
-
-impl Interface {
-    fn time(&self, high: u32, low: u32) -> i128 {
-        let ticks = u128::from(high) << 32 | u128::from(low);
-        let exponent = u32::from(self.resolution & 0x7f);
-        let ns = if self.resolution & 0x80 != 0 {
-            (ticks * 1_000_000_000) >> exponent
-        } else if exponent <= 9 {
-            ticks * 10_u128.pow(9 - exponent)
-        } else {
-            let per_ns = 10_u128.checked_pow(exponent - 9);
-            per_ns.map_or(0, |per_ns| ticks / per_ns)
-        };
-        // At most 2^64 seconds in nanoseconds: 94 bits.
-        ns as i128 + i128::from(self.ahead) * 1_000_000_000
-    }
 }
 
 /// The rest of a block.

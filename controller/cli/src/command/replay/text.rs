@@ -76,10 +76,16 @@ fn told(out: &mut dyn Write, run: &Replay<'_>, passage: &Passage) -> Result<()> 
         let (name, meaning) = (reason.name(), reason.meaning());
         writeln!(out, "{INDENT}{}: {name}: {meaning}", passage.node)?;
     }
-    for end in passage.ends.iter().filter(|end| !end.allow) {
+    for end in &passage.ends {
+        let audit = end.explanation.as_ref().is_some_and(|e| e.audit.is_some());
+        let what = match end.allow {
+            true if audit => "passes, while a list is in audit,",
+            true => continue,
+            false => "refused",
+        };
         writeln!(
             out,
-            "{INDENT}{} refused at {} on {}",
+            "{INDENT}{} {what} at {} on {}",
             way_of(end.judged),
             name(run, end.port),
             passage.node
