@@ -404,8 +404,15 @@ impl Bed {
             );
             assert_eq!(c.waiting, node.waiting.len() as u64);
             let mut live = 0;
-            node.engine.visit_flows(self.now, None, &mut |_| {
+            node.engine.visit_flows(self.now, None, &mut |record| {
                 live += 1;
+                // Found by what either end sends. A few are enough: this is asked often.
+                let both = [Some(record.tuple), record.tuple.reply()];
+                for tuple in both.into_iter().filter(|_| live <= 2) {
+                    let found = tuple.map(|tuple| node.engine.flow(self.now, record.port, &tuple));
+                    let found = found.map(|flow| flow.map(|flow| (flow.tuple, flow.state)));
+                    assert!(found.is_none_or(|f| f == Some((record.tuple, record.state))));
+                }
                 true
             });
             assert_eq!(c.connections.live, live);
