@@ -11,7 +11,7 @@ use crate::shards::Slot;
 use crate::tags::{self, Tag};
 
 /// Tags of a peer that are kept at hand. What is beyond is looked up for each list anew.
-const AT_HAND: usize = 16;
+const AT_HAND: usize = 32;
 
 /// All that a judgement looks at, found once.
 pub(crate) struct Case<'a> {

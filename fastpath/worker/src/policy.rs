@@ -1,10 +1,10 @@
-//! The node's policy: from messages to [`Policy`] and on from one generation to the next.
+//! The node's policy: from messages to [`Ruleset`]s and on from one generation to the next.
 //!
 //! Pure: nothing here knows a lcore or a socket.
 
 pub mod decode;
 
-use penstock_rules::model::Policy;
+use penstock_rules::{CompileError, Ruleset};
 use penstock_slowpath_api::v1;
 
 use decode::Invalid;
@@ -18,6 +18,9 @@ pub enum UpdateError {
     /// The update itself cannot be used.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// The policy that it leads to contradicts itself.
+    #[error(transparent)]
+    Contradiction(#[from] CompileError),
     /// Generations only grow.
     #[error(
         "generation {offered} does not exceed {current}, which is in force; \
@@ -31,45 +34,43 @@ pub enum UpdateError {
     },
 }
 
-/// The policy that `update` makes of `current`.
+/// The ruleset that `update` makes of `current`; a delta costs what it changes.
 ///
 /// # Errors
 /// `current` stays as it is; the error says what the sender can do.
-pub fn apply(current: &Policy, update: v1::PolicyUpdate) -> Result<Policy, UpdateError> {
-    let generation = update.generation;
-    if update.base_generation == 0 {
+pub fn apply(current: &Ruleset, update: v1::PolicyUpdate) -> Result<Ruleset, UpdateError> {
+    let (generation, base) = (update.generation, update.base_generation);
+    let in_force = current.generation();
+    if base == 0 {
         let next = decode::snapshot(update)?;
         // The same again, as after a lost answer or from a restarted controller, is no
         // contradiction.
-        if generation > current.generation || next == *current {
-            return Ok(next);
+        if generation > in_force || generation == in_force && next == current.policy() {
+            return Ok(Ruleset::compile(next)?);
         }
-        if generation == current.generation {
+        if generation == in_force {
             return Err(UpdateError::Resync(format!(
                 "generation {generation} is another policy here"
             )));
         }
-    } else if update.base_generation != current.generation {
+    } else if base != in_force {
         return Err(UpdateError::Resync(format!(
-            "the delta starts from generation {}, and {} is in force",
-            update.base_generation, current.generation
+            "the delta starts from generation {base}, and {in_force} is in force"
         )));
-    } else if generation > current.generation {
-        return delta(current, update);
+    } else if generation > in_force {
+        let delta = decode::delta(update)?;
+        return match current.apply(delta) {
+            Ok((next, _)) => Ok(next),
+            Err(error @ CompileError::NotHere { .. }) => {
+                Err(UpdateError::Resync(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        };
     }
     Err(UpdateError::Generation {
         offered: generation,
-        current: current.generation,
+        current: in_force,
     })
-}
-
-fn delta(current: &Policy, update: v1::PolicyUpdate) -> Result<Policy, UpdateError> {
-    let delta = decode::delta(update)?;
-    let mut next = current.clone();
-    delta
-        .apply_to(&mut next)
-        .map_err(|error| UpdateError::Resync(error.to_string()))?;
-    Ok(next)
 }
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ impl<'a> Pair<'a> {
             let counterpart = named
                 .by_ref()
                 .take_while(|other| other.name == rule.name)
-                .find(|other| same_but_for_peers(rule, other));
+                .find(|other| rule.says_the_same_of_peers(other));
             match counterpart.map(|other| (&rule.peers, &other.peers)) {
                 None | Some((Peers::Everyone, Peers::Any(_))) => gone.push(Cow::Borrowed(rule)),
                 Some((Peers::Everyone, Peers::Everyone) | (Peers::Any(_), Peers::Everyone)) => {
@@ -365,34 +365,6 @@ impl<'a> Pair<'a> {
 /// Whether what a rule matches may pass by it.
 fn opens(rule: &Rule) -> bool {
     matches!(rule.action, Action::Allow | Action::Pass)
-}
-
-/// Whether two rules of a list say the same of their peers. What is told does not matter.
-fn same_but_for_peers(a: &Rule, b: &Rule) -> bool {
-    let Rule {
-        name,
-        direction,
-        action,
-        priority,
-        protocol,
-        source_ports,
-        ports,
-        icmp_type,
-        icmp_code,
-        peers: _,
-        stateful,
-        log: _,
-    } = a;
-    *name == b.name
-        && *direction == b.direction
-        && *action == b.action
-        && *priority == b.priority
-        && *protocol == b.protocol
-        && *source_ports == b.source_ports
-        && *ports == b.ports
-        && *icmp_type == b.icmp_type
-        && *icmp_code == b.icmp_code
-        && *stateful == b.stateful
 }
 
 /// In order, each once, and none that is inside one about every peer.

@@ -4,6 +4,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::model::{Action, List, ListId, Rule, Tier, Vni};
 use crate::query::Query;
@@ -98,16 +99,19 @@ impl Ruleset {
             let rules = rules.filter(|rule| self.misses(vni, rule, query).is_empty());
             matching.extend(rules.map(|rule| (*list, rule)));
         }
-        if tier == Tier::Tenant {
-            matching.sort_by(|(a, x), (b, y)| (&a.name, &x.name).cmp(&(&b.name, &y.name)));
-        } else {
-            // Lists come by name already.
-            matching.sort_by(|(a, x), (b, y)| {
-                let key = |list: &List, rule: &Rule| (list.priority, rule.priority, rule.action);
-                let order = key(a, x).cmp(&key(b, y));
-                order.then_with(|| (&a.name, &x.name).cmp(&(&b.name, &y.name)))
-            });
-        }
+        let has_order = tier != Tier::Tenant;
+        matching.sort_by(|(a, x), (b, y)| {
+            let order = |list: &List, rule: &Rule| (list.priority, rule.priority, rule.action);
+            let ahead = if has_order {
+                order(a, x).cmp(&order(b, y))
+            } else {
+                Ordering::Equal
+            };
+            // What makes a connection comes first.
+            ahead
+                .then(y.stateful.cmp(&x.stateful))
+                .then_with(|| (&a.name, &x.name).cmp(&(&b.name, &y.name)))
+        });
         let deciding = matching.iter().position(|(list, _)| !list.audit);
         let action = deciding
             .and_then(|i| matching.get(i))

@@ -214,3 +214,66 @@ impl List {
         }
     }
 }
+
+impl List {
+    /// Whether it decides as another one does: all but what is told, and what
+    /// becomes of connections.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            vni,
+            tier,
+            priority,
+            applies,
+            selects_ingress,
+            selects_egress,
+            audit,
+            on_change: _,
+            rules,
+        } = self;
+        *name == other.name
+            && *vni == other.vni
+            && *tier == other.tier
+            && *priority == other.priority
+            && *applies == other.applies
+            && *selects_ingress == other.selects_ingress
+            && *selects_egress == other.selects_egress
+            && *audit == other.audit
+            && rules.len() == other.rules.len()
+            && rules
+                .iter()
+                .zip(&other.rules)
+                .all(|(a, b)| a.says_the_same_of_peers(b) && a.peers == b.peers)
+    }
+}
+
+impl Rule {
+    /// Whether it decides as another one does about the peers that they name.
+    pub(crate) fn says_the_same_of_peers(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            direction,
+            action,
+            priority,
+            protocol,
+            source_ports,
+            ports,
+            icmp_type,
+            icmp_code,
+            peers: _,
+            stateful,
+            log: _,
+        } = self;
+        *name == other.name
+            && *direction == other.direction
+            && *action == other.action
+            && *priority == other.priority
+            && *protocol == other.protocol
+            && *source_ports == other.source_ports
+            && *ports == other.ports
+            && *icmp_type == other.icmp_type
+            && *icmp_code == other.icmp_code
+            && *stateful == other.stateful
+    }
+}

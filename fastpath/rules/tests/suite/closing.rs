@@ -1,7 +1,7 @@
 //! What a change may close: never less than it does, and no more than it must.
 
 mod cases;
-mod random;
+pub(crate) mod random;
 
 use penstock_rules::Ruleset;
 use penstock_rules::model::Policy;

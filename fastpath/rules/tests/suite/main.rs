@@ -1,6 +1,8 @@
 //! Tests of the public interface.
 
+mod apply;
 mod closing;
+mod fate;
 mod generate;
 mod judge;
 mod reference;

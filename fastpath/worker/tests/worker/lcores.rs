@@ -232,9 +232,8 @@ impl Crew {
     }
 
     async fn policy(&self, update: PolicyUpdate) {
-        let none = penstock_rules::model::Policy::default();
-        let policy = policy::apply(&none, update).expect("good");
-        let ruleset = Arc::new(Ruleset::compile(policy).expect("compiles"));
+        let none = Ruleset::default();
+        let ruleset = Arc::new(policy::apply(&none, update).expect("good"));
         let change = PolicyChange::new(None, ruleset);
         let set = self.lcores.each(move |core| core.set_policy(change)).await;
         set.expect("runs");

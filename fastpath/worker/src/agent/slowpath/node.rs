@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use penstock_engine::PolicyChange;
 use penstock_rules::Ruleset;
-use penstock_rules::model::Policy;
+
 use penstock_slowpath_api::{encode, v1};
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
@@ -130,7 +130,7 @@ impl Node {
             carry::forget(&node.store)?;
             return Ok(node);
         };
-        match node.compile(&Policy::default(), kept) {
+        match node.compile(&Ruleset::default(), kept) {
             Ok(ruleset) => {
                 tracing::info!(
                     generation = ruleset.generation(),
@@ -244,13 +244,13 @@ impl Node {
         let before = self.ruleset();
         // Compiling and writing take as long as the policy is large.
         let prepared = tokio::task::spawn_blocking(move || {
-            let current = before.as_deref().map(Ruleset::policy);
-            let ruleset = node.compile(&current.clone().unwrap_or_default(), update)?;
-            let policy = ruleset.policy();
-            if current.as_ref() == Some(&policy) {
+            let none = Ruleset::default();
+            let ruleset = node.compile(before.as_deref().unwrap_or(&none), update)?;
+            // A policy of the same generation is the same, or was refused.
+            if before.as_deref().map(Ruleset::generation) == Some(ruleset.generation()) {
                 return Ok(None);
             }
-            let update = encode::snapshot(&policy, ruleset.generation());
+            let update = encode::snapshot(&ruleset.policy(), ruleset.generation());
             let kept = node.store.save(POLICY, &update);
             Ok(Some((
                 PolicyChange::new(before.as_deref(), Arc::new(ruleset)),
@@ -318,7 +318,7 @@ impl Node {
     /// The policy that `update` makes of `current`, or the answer that refuses it.
     fn compile(
         &self,
-        current: &Policy,
+        current: &Ruleset,
         update: v1::PolicyUpdate,
     ) -> Result<Ruleset, v1::PolicyStatus> {
         let generation = update.generation;
@@ -332,9 +332,11 @@ impl Node {
         let refused = |message| answer(v1::policy_status::Result::Refused, message);
         let next = policy::apply(current, update).map_err(|error| match error {
             UpdateError::Resync(_) => answer(v1::policy_status::Result::Resync, error.to_string()),
-            UpdateError::Invalid(_) | UpdateError::Generation { .. } => refused(error.to_string()),
+            UpdateError::Invalid(_)
+            | UpdateError::Contradiction(_)
+            | UpdateError::Generation { .. } => refused(error.to_string()),
         })?;
-        for port in next.ports.values() {
+        for (_, port) in next.ports() {
             if !self
                 .facts
                 .nics
@@ -347,7 +349,7 @@ impl Node {
                 )));
             }
         }
-        Ruleset::compile(next).map_err(|error| refused(error.to_string()))
+        Ok(next)
     }
 
     /// Puts a policy in force: when this returns, no packet passes by what it has taken
