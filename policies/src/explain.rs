@@ -3,8 +3,9 @@
 
 use penstock_flow::Addr;
 use penstock_flow::tuple::proto;
+pub use penstock_rules::Verdict;
 pub use penstock_rules::model::Direction;
-use penstock_rules::{Explanation, Query, Ruleset, Verdict};
+use penstock_rules::{Explanation, Query, Ruleset};
 
 use crate::compile::{self, CompileError, port_id};
 use crate::ids::Ids;

@@ -189,6 +189,76 @@ fn explain_says_why_a_packet_goes_nowhere() {
     );
 }
 
+#[test]
+fn explain_knows_tiers_protocols_and_peerings() {
+    for (from, to, packet, verdict, expected) in [
+        (
+            "trainer-1",
+            "research/train/trainer-2",
+            &["rocev2"][..],
+            "ALLOW  ROCEV2 10.20.0.11 -> 10.20.0.12 port 4791",
+            "securityGroups/trainers/rules/rdma-in",
+        ),
+        (
+            "trainer-1",
+            "research/train/login",
+            &["udp", "--dport", "4791"],
+            "DENY  UDP",
+            "egress   DENY",
+        ),
+        (
+            "login",
+            "research/train/trainer-1",
+            &["tcp", "--dport", "23"],
+            "REJECT  TCP",
+            "policies/platform/rules/no-telnet",
+        ),
+        (
+            "suspect",
+            "research/train/trainer-1",
+            &["sctp", "--dport", "2905"],
+            "DENY  SCTP",
+            "policies/quarantine/rules/nothing-out",
+        ),
+        (
+            "trainer-1",
+            "storage/data/server-1",
+            &["tcp", "--dport", "2049"],
+            "DENY  TCP",
+            "are in peered VPCs, between which nothing is forwarded yet",
+        ),
+    ] {
+        let from = format!("research/train/{from}");
+        let ask = [
+            "explain",
+            "-f",
+            "examples/tiers",
+            "--from",
+            &from,
+            "--to",
+            to,
+            "--proto",
+        ];
+        let (code, out) = told(&[&ask[..], packet].concat());
+        assert_eq!(code, 0, "{out}");
+        assert!(out.starts_with(verdict) && out.contains(expected), "{out}");
+    }
+    let ask = [
+        "explain",
+        "-f",
+        "examples/tiers",
+        "--from",
+        "research/train/login",
+    ];
+    let to = ["--to", "10.20.0.11", "--proto", "rocev2", "--dport", "80"];
+    let output = penstock(&[&ask[..], &to].concat());
+    let error = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && error.contains("ROCEV2 is UDP to port 4791"),
+        "{error}"
+    );
+}
+
 /// What cannot be understood has exit code 2 and says what to write.
 #[test]
 fn wrong_usage_is_told() {
