@@ -23,7 +23,14 @@ const FLOORS: &[(u32, &[&str])] = &[
     ),
     (4, &["penstock-api", "penstock-offline"]),
     (5, &["penstockd", "penstock-cli", "penstock-worker"]),
-    (6, &["penstock-integration", "penstock-bench"]),
+    (
+        6,
+        &[
+            "penstock-integration",
+            "penstock-bench",
+            "penstock-reference",
+        ],
+    ),
 ];
 
 /// The only crates that may contain unsafe code.

@@ -51,6 +51,11 @@ impl Selector {
         &self.vpc
     }
 
+    /// The tests, in order.
+    pub fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.terms.iter()
+    }
+
     /// Whether a port of that VPC with these labels is chosen.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
