@@ -250,6 +250,27 @@ fn a_limit_and_a_vpc_leave_the_rest_out() {
 }
 
 #[test]
+fn what_passes_in_audit_only_is_told() {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    let policy = "kind: Policy
+name: tenants/blue/vpcs/main/policies/trial
+spec:
+  tier: ADMIN
+  mode: AUDIT
+  rules: [{name: no-web, direction: INGRESS, action: DENY, priority: 1, protocol: TCP, ports: [{first: 80}]}]
+";
+    std::fs::write(file.path(), policy).unwrap();
+    let path = file.path().to_str().unwrap();
+    let output = replay(&pcap(&frames(), 1), &["-f", path, "--limit", "2"]);
+    let (code, out, err) = told(&output);
+    assert_eq!((code, err), (0, ""));
+    let audit = "in audit: rule tenants/blue/vpcs/main/policies/trial/rules/no-web denies TCP";
+    // The packet that opens the connection, and not its reply.
+    assert_eq!(out.matches(audit).count(), 1, "{out}");
+    assert!(out.contains("\n2 packets\n       2  forwarded\n"), "{out}");
+}
+
+#[test]
 fn whoever_has_seen_enough_may_close_the_output() {
     let many: Vec<_> = frames().into_iter().cycle().take(5000).collect();
     let file = tempfile::NamedTempFile::new().unwrap();

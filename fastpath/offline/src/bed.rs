@@ -32,7 +32,7 @@ use node::Node;
 use plan::Plan;
 
 /// Engines that one packet may meet; no way through a bed is longer.
-const LONGEST_WAY: usize = 8;
+pub(crate) const LONGEST_WAY: usize = 8;
 
 /// How large engines are.
 #[derive(Clone, Debug)]
@@ -211,6 +211,13 @@ impl<'m> Bed<'m> {
             self.release(now, index)?;
         }
         Ok(())
+    }
+
+    /// Whether a packet waits somewhere.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        let mut nodes = self.nodes.iter().flatten();
+        nodes.any(|node| !node.waiting.is_empty())
     }
 
     /// Packets whose wait is over; to be called after each call above.

@@ -10,7 +10,7 @@ mod record;
 
 use penstock_policies::model::{Model, PortName, VpcName};
 
-use crate::bed::{Bed, BedError, Released, Sizes, Way};
+use crate::bed::{Bed, BedError, LONGEST_WAY, Released, Sizes, Way};
 use crate::capture::Captured;
 
 pub use flow::{Flow, protocol};
@@ -49,6 +49,9 @@ pub enum ReplayError {
     #[error(transparent)]
     Bed(#[from] BedError),
 }
+
+/// By so much later than it is due a timer may run.
+const WHEEL: u64 = 10 * clock::MS;
 
 fn names(ports: &[PortName]) -> String {
     let names: Vec<_> = ports.iter().map(ToString::to_string).collect();
@@ -146,8 +149,16 @@ impl<'m> Replay<'m> {
         self.summary.connections = connections
             .map(|(node, live)| (node.clone(), live))
             .collect();
-        let end = self.clock.now() + self.patience + clock::MS;
-        self.pass_time(end)
+        let mut records = Vec::new();
+        let mut end = self.clock.now();
+        // What is let go at one node may have to wait at the next.
+        for _ in 0..LONGEST_WAY {
+            if self.bed.is_waiting() {
+                end += self.patience + WHEEL;
+                records.extend(self.pass_time(end)?);
+            }
+        }
+        Ok(records)
     }
 
     /// All packets so far.

@@ -79,7 +79,7 @@ fn told(out: &mut dyn Write, run: &Replay<'_>, passage: &Passage) -> Result<()> 
     for end in &passage.ends {
         let audit = end.explanation.as_ref().is_some_and(|e| e.audit.is_some());
         let what = match end.allow {
-            true if audit => "passes, while a list is in audit,",
+            true if audit => "passes only while a list is in audit,",
             true => continue,
             false => "refused",
         };
