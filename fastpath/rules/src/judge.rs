@@ -2,7 +2,7 @@
 
 use penstock_flow::Addr;
 
-use crate::model::{Action, Direction, Tier};
+use crate::model::{Action, Direction, GroupId, Tier};
 use crate::program::{Program, Ranked};
 use crate::query::{Decision, Judgement, Query, Verdict};
 use crate::ruleset::{Compiled, Ladder, Network, Ruleset};
@@ -29,7 +29,8 @@ pub(crate) struct Case<'a> {
 struct Peer<'a> {
     network: &'a Network,
     addr: Addr,
-    groups: &'a [u32],
+    groups: &'a [GroupId],
+    /// Of its groups, and of its address.
     tags: [Tag; AT_HAND],
     known: usize,
     /// There are more than that.
@@ -134,7 +135,7 @@ impl<'a> Case<'a> {
         loop {
             let next = |slots: &[Slot]| {
                 let program = self.ruleset.program(*slots.first()?)?;
-                Some(program.list.priority)
+                Some(program.priority)
             };
             let priority = match (next(own), next(wide)) {
                 (Some(a), Some(b)) => a.min(b),
@@ -145,7 +146,7 @@ impl<'a> Case<'a> {
             for slots in [&mut own, &mut wide] {
                 while let Some((slot, rest)) = slots.split_first()
                     && let Some(program) = self.ruleset.program(*slot)
-                    && program.list.priority == priority
+                    && program.priority == priority
                 {
                     *slots = rest;
                     if let Some(rule) = self.ask(program, audit)
@@ -171,7 +172,7 @@ impl<'a> Case<'a> {
                 let Some(program) = self.ruleset.program(*slot) else {
                     continue;
                 };
-                selected |= audit || !program.list.audit;
+                selected |= audit || !program.audit;
                 if let Some(rule) = self.ask(program, audit) {
                     if best.is_none_or(|best| makes((program, rule)) < makes(best)) {
                         best = Some((program, rule));
@@ -191,34 +192,36 @@ impl<'a> Case<'a> {
 
     #[inline]
     fn ask(&self, program: &'a Program, audit: bool) -> Option<&'a Ranked> {
-        if program.list.audit && !audit {
+        if program.audit && !audit {
             return None;
         }
         let peer = &self.peer;
-        let groups = peer.groups.iter().map(|id| tags::group(*id));
         if peer.more {
-            let places = peer.network.places.tags(peer.addr);
-            return program.find(self.direction, self.header, groups.chain(places));
+            return program.find_among(self.direction, self.header, peer.all());
         }
-        let places = peer.tags.get(..peer.known).unwrap_or(&[]);
-        program.find(
-            self.direction,
-            self.header,
-            groups.chain(places.iter().copied()),
-        )
+        let tags = peer.tags.get(..peer.known).unwrap_or(&[]);
+        program.find(self.direction, self.header, tags)
     }
 }
 
 impl Peer<'_> {
+    fn all(&self) -> impl Iterator<Item = Tag> {
+        let groups = self.groups.iter().map(|id| tags::group(*id));
+        groups.chain(self.network.places.tags(self.addr))
+    }
+
     fn gather(&mut self) {
-        for tag in self.network.places.tags(self.addr) {
-            let Some(place) = self.tags.get_mut(self.known) else {
-                self.more = true;
-                return;
+        let (mut tags, mut known) = ([0; AT_HAND], 0);
+        let mut more = false;
+        for tag in self.all() {
+            let Some(place) = tags.get_mut(known) else {
+                more = true;
+                break;
             };
             *place = tag;
-            self.known += 1;
+            known += 1;
         }
+        (self.tags, self.known, self.more) = (tags, known, more);
     }
 }
 

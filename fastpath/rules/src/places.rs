@@ -17,7 +17,7 @@ use penstock_flow::{Addr, Prefix};
 use crate::holes::Holes;
 use crate::shards::Shards;
 use crate::tags::{Tag, is_holed};
-use bucket::{Bucket, Nodes};
+use bucket::{Bucket, Runs};
 
 /// A prefix that gets a tag, or loses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,7 @@ impl Places {
     }
 
     /// Every tag whose prefix holds `addr`, outside the tag's exceptions.
+    #[inline]
     pub(crate) fn tags(&self, addr: Addr) -> impl Iterator<Item = Tag> {
         let (spans, levels) = self.levels(addr.is_v4());
         spans
@@ -79,9 +80,10 @@ impl Places {
             .zip(levels)
             .flat_map(move |(&(base, to), level)| {
                 let bucket = level.buckets.get(&bucket_of(addr.0, base));
-                bucket.map_or_else(Nodes::none, |b| b.around(bits(addr.0, base, to)))
+                bucket.map_or_else(Runs::none, |b| b.around(bits(addr.0, base, to)))
             })
-            .flat_map(|(_, tags)| tags.iter().copied())
+            .flatten()
+            .copied()
             .filter(move |tag| !is_holed(*tag) || !self.is_hole(*tag, addr))
     }
 
@@ -99,7 +101,9 @@ impl Places {
             .zip(levels)
             .flat_map(move |(&(base, to), level)| {
                 let bucket = level.buckets.get(&bucket_of(addr, base));
-                bucket.map_or_else(Nodes::none, |b| b.around(bits(addr, base, to)))
+                bucket
+                    .into_iter()
+                    .flat_map(move |b| b.prefixes_around(bits(addr, base, to)))
             })
             .filter(move |(len, _)| *len <= prefix.len())
             .flat_map(|(_, tags)| tags.iter().copied())

@@ -16,6 +16,9 @@ use crate::tags::{self, Tag, TagTable};
 pub(crate) struct Program {
     pub(crate) id: ListId,
     pub(crate) list: Arc<List>,
+    /// What a judgement asks of the list itself, at hand.
+    pub(crate) audit: bool,
+    pub(crate) priority: u16,
     /// The rules in the order in which they are asked.
     order: Box<[Ranked]>,
     ingress: Way,
@@ -103,19 +106,33 @@ impl Program {
             ingress: ingress.build(&rules),
             egress: egress.build(&rules),
             order: ranked,
+            audit: list.audit,
+            priority: list.priority,
             list,
         }
     }
 
-    /// The first rule that matches.
+    /// The first rule that matches a peer with these tags.
     #[inline]
     pub(crate) fn find(
         &self,
         direction: Direction,
         header: Header,
-        tags: impl Iterator<Item = Tag>,
+        tags: &[Tag],
     ) -> Option<&Ranked> {
         self.ranked(self.way(direction).find(header, tags))
+    }
+
+    /// The same, where the tags are too many to be at hand.
+    #[cold]
+    pub(crate) fn find_among(
+        &self,
+        direction: Direction,
+        header: Header,
+        tags: impl Iterator<Item = Tag>,
+    ) -> Option<&Ranked> {
+        let services = self.way(direction).at(tags);
+        self.ranked(services.map(|s| s.find(header)).min().unwrap_or(NONE))
     }
 
     pub(crate) const fn way(&self, direction: Direction) -> &Way {
@@ -168,10 +185,15 @@ impl Way {
     }
 
     #[inline]
-    fn find(&self, header: Header, tags: impl Iterator<Item = Tag>) -> Rank {
-        let mut found = NONE;
-        for service in self.at(tags) {
-            found = found.min(service.find(header));
+    fn find(&self, header: Header, tags: &[Tag]) -> Rank {
+        let mut found = match &self.everyone {
+            Some(everyone) => everyone.find(header),
+            None => NONE,
+        };
+        for tag in tags {
+            if let Some(service) = self.service(*tag) {
+                found = found.min(service.find(header));
+            }
         }
         found
     }

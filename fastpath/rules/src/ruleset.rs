@@ -3,6 +3,7 @@
 mod apply;
 mod ladder;
 mod link;
+mod member;
 mod put;
 mod settle;
 mod vpc;
@@ -13,19 +14,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
-use penstock_flow::{Addr, Mac};
+use penstock_flow::Addr;
 
 use crate::delta::Delta;
 use crate::error::CompileError;
 use crate::model::{
-    Action, Direction, Endpoint, Group, GroupId, List, ListId, Policy, Port, PortId, PrefixSet,
-    Rule, SetId, Subnet, SubnetId, Tier, Vni, Vpc,
+    Action, Direction, Group, GroupId, List, ListId, Policy, Port, PortId, PrefixSet, Rule, SetId,
+    Subnet, SubnetId, Tier, Vni, Vpc,
 };
 use crate::program::Program;
 use crate::query::RuleId;
 use crate::shards::{Shards, Slot, Slots};
 
 pub(crate) use ladder::Ladder;
+pub use member::Member;
 pub(crate) use vpc::Network;
 
 /// A policy, compiled for lookup. Its memory is linear in the policy. It never
@@ -87,17 +89,6 @@ impl Compiled {
             Direction::Egress => &self.egress,
         }
     }
-}
-
-/// Who has an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Answers ARP and ND.
-    pub mac: Mac,
-    /// Whose address it is.
-    pub port: PortId,
-    /// Its groups, ascending.
-    pub groups: Arc<[GroupId]>,
 }
 
 impl Ruleset {
@@ -278,13 +269,13 @@ impl Ruleset {
     #[inline]
     pub(crate) fn groups_of(&self, network: &Network, vni: Vni, addr: Addr) -> &[GroupId] {
         if let Some(member) = self.endpoints.get(&(vni, addr)) {
-            return &member.groups;
+            return member.groups();
         }
         // No address is in two of them.
         let mut others = network.vpc.peers.iter();
         others
             .find_map(|peer| self.endpoints.get(&(*peer, addr)))
-            .map_or(&[], |member| &member.groups)
+            .map_or(&[], Member::groups)
     }
 
     /// How many entries its tables have, as a measure of memory: linear in the policy.
@@ -299,7 +290,7 @@ impl Ruleset {
             let ladders = [&p.ingress, &p.egress];
             ladders.iter().map(|l| l.slots().len()).sum::<usize>()
         });
-        let members = self.endpoints.iter().map(|(_, m)| m.groups.len() + 1);
+        let members = self.endpoints.iter().map(|(_, m)| m.groups().len() + 1);
         programs.map(Program::entries).sum::<usize>()
             + places.sum::<usize>()
             + ladders.sum::<usize>()
@@ -348,16 +339,6 @@ impl<T> Named<T> {
             it,
             uses: 0,
             applied: Vec::new(),
-        }
-    }
-}
-
-impl Member {
-    fn endpoint(&self) -> Endpoint {
-        Endpoint {
-            mac: self.mac,
-            port: self.port,
-            groups: self.groups.to_vec(),
         }
     }
 }

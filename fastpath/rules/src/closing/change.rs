@@ -157,7 +157,7 @@ impl<'a> Change<'a> {
         let members = cell.get_or_init(|| {
             let mut members = BTreeMap::<GroupId, Vec<Addr>>::new();
             for ((_, addr), member) in ruleset.endpoints() {
-                for group in &*member.groups {
+                for group in member.groups() {
                     let of_group = members.entry(*group).or_default();
                     if of_group.len() <= self.most {
                         of_group.push(addr);
@@ -215,7 +215,7 @@ fn same_list(a: &Arc<List>, b: &Arc<List>) -> bool {
 /// The addresses whose groups a VPC sees otherwise than before.
 fn moved(old: &Ruleset, new: &Ruleset) -> BTreeMap<Vni, Vec<Moved>> {
     let endpoints = differing(old.parts().endpoints, new.parts().endpoints, |a, b| {
-        Arc::ptr_eq(&a.groups, &b.groups) || a.groups == b.groups
+        a.groups() == b.groups()
     });
     let mut moved = BTreeMap::new();
     for (vni, before) in old.parts().vpcs.iter() {

@@ -20,6 +20,8 @@ pub(crate) struct Bucket {
     innermost: Box<[u32]>,
     nodes: Box<[Node]>,
     tags: Box<[Tag]>,
+    /// What a lookup does not need.
+    prefixes: Box<[Named]>,
 }
 
 /// No node.
@@ -32,12 +34,26 @@ enum Starts {
     Long(Box<[u64]>),
 }
 
+/// A prefix, as a lookup sees it.
 #[derive(Clone, Debug)]
 struct Node {
+    /// Its tags, and where all of them are few, those of the prefixes around it.
+    tags: u32,
+    len: u32,
+    /// The prefix around it whose tags are not among them.
+    next: u32,
+}
+
+/// Tags that a node has at most when it has those of the prefixes around it.
+/// Bounded, so that memory stays linear in prefixes however they nest.
+const NEAR: usize = 8;
+
+#[derive(Clone, Debug)]
+struct Named {
     prefix: Prefix,
     parent: u32,
-    /// Up to where its tags go; they begin where the node's before end.
-    tags_end: u32,
+    /// How many of its node's tags are its own.
+    own: u32,
 }
 
 impl Bucket {
@@ -46,8 +62,8 @@ impl Bucket {
         // Enclosing prefixes come before what they enclose.
         let mut prefixes = BTreeMap::<Prefix, Vec<Tag>>::new();
         if let Some(before) = before {
-            for (i, node) in before.nodes.iter().enumerate() {
-                prefixes.insert(node.prefix, before.tags_of(i).to_vec());
+            for (i, named) in before.prefixes.iter().enumerate() {
+                prefixes.insert(named.prefix, before.own(i).to_vec());
             }
         }
         for edit in edits {
@@ -69,18 +85,40 @@ impl Bucket {
             innermost: Vec::new(),
         };
         let mut nodes = Vec::<Node>::with_capacity(prefixes.len());
-        let mut all_tags = Vec::new();
+        let mut names = Vec::<Named>::with_capacity(prefixes.len());
+        let mut all = Vec::<Tag>::new();
         // The prefixes around the current one: (last address, node).
         let mut around = Vec::<(u64, u32)>::new();
         for (prefix, tags) in prefixes {
             let first = bits(prefix.addr().0, base, to);
             edges.close(&mut around, Some(first));
-            let node = u32::try_from(nodes.len()).unwrap_or(NONE);
-            all_tags.extend(tags);
-            nodes.push(Node {
+            let node = count(nodes.len());
+            let parent = around.last().map_or(NONE, |(_, n)| *n);
+            let begin = all.len();
+            names.push(Named {
                 prefix,
-                parent: around.last().map_or(NONE, |(_, n)| *n),
-                tags_end: u32::try_from(all_tags.len()).unwrap_or(NONE),
+                parent,
+                own: count(tags.len()),
+            });
+            all.extend(tags);
+            let outer = nodes.get(parent as usize);
+            let next = match outer {
+                Some(outer) if all.len() - begin + outer.len as usize <= NEAR => {
+                    let outers = outer.tags as usize..(outer.tags + outer.len) as usize;
+                    for i in outers {
+                        let tag = all.get(i).copied();
+                        let known = all.get(begin..).unwrap_or(&[]);
+                        all.extend(tag.filter(|tag| !known.contains(tag)));
+                    }
+                    outer.next
+                }
+                Some(_) => parent,
+                None => NONE,
+            };
+            nodes.push(Node {
+                tags: count(begin),
+                len: count(all.len() - begin),
+                next,
             });
             edges.push(first, node);
             around.push((bits(last(prefix), base, to), node));
@@ -99,44 +137,66 @@ impl Bucket {
             starts,
             innermost: innermost.into_boxed_slice(),
             nodes: nodes.into_boxed_slice(),
-            tags: all_tags.into_boxed_slice(),
+            tags: all.into_boxed_slice(),
+            prefixes: names.into_boxed_slice(),
+        }
+    }
+
+    /// The tags of the prefixes around, in runs.
+    #[inline]
+    pub(crate) fn around(&self, place: u64) -> Runs<'_> {
+        Runs {
+            bucket: Some(self),
+            next: self.innermost(place),
         }
     }
 
     /// The prefixes around, innermost first: their lengths and tags.
+    pub(crate) fn prefixes_around(&self, place: u64) -> impl Iterator<Item = (u8, &[Tag])> {
+        let named = |i: &u32| self.prefixes.get(*i as usize);
+        let innermost = Some(self.innermost(place));
+        core::iter::successors(innermost, move |i| Some(named(i)?.parent))
+            .map_while(move |i| Some((named(&i)?.prefix.len(), self.own(i as usize))))
+    }
+
     #[inline]
-    pub(crate) fn around(&self, place: u64) -> Nodes<'_> {
+    fn innermost(&self, place: u64) -> u32 {
         let after = match &self.starts {
             // Places of a short bucket have 16 bits.
-            Starts::Short(starts) => starts.partition_point(|start| u64::from(*start) <= place),
+            Starts::Short(starts) => {
+                let place = place as u16;
+                starts.partition_point(|start| *start <= place)
+            }
             Starts::Long(starts) => starts.partition_point(|start| *start <= place),
         };
-        let innermost = after.checked_sub(1).and_then(|i| self.innermost.get(i));
-        Nodes {
-            bucket: Some(self),
-            next: innermost.copied().unwrap_or(NONE),
-        }
+        let innermost = self.innermost.get(after.wrapping_sub(1));
+        innermost.copied().unwrap_or(NONE)
     }
 
     pub(crate) fn entries(&self) -> usize {
         self.nodes.len() + self.tags.len() + self.innermost.len()
     }
 
-    fn tags_of(&self, node: usize) -> &[Tag] {
-        let end = |i: usize| self.nodes.get(i).map_or(0, |n| n.tags_end as usize);
-        let start = node.checked_sub(1).map_or(0, end);
-        self.tags.get(start..end(node)).unwrap_or(&[])
+    /// A prefix's own tags.
+    fn own(&self, i: usize) -> &[Tag] {
+        let (Some(node), Some(named)) = (self.nodes.get(i), self.prefixes.get(i)) else {
+            return &[];
+        };
+        let begin = node.tags as usize;
+        self.tags
+            .get(begin..begin + named.own as usize)
+            .unwrap_or(&[])
     }
 }
 
-/// From one prefix outwards.
+/// From one prefix outwards, tags of several prefixes at a time.
 #[derive(Clone, Debug)]
-pub(crate) struct Nodes<'a> {
+pub(crate) struct Runs<'a> {
     bucket: Option<&'a Bucket>,
     next: u32,
 }
 
-impl Nodes<'_> {
+impl Runs<'_> {
     pub(crate) const fn none() -> Self {
         Self {
             bucket: None,
@@ -145,17 +205,22 @@ impl Nodes<'_> {
     }
 }
 
-impl<'a> Iterator for Nodes<'a> {
-    type Item = (u8, &'a [Tag]);
+impl<'a> Iterator for Runs<'a> {
+    type Item = &'a [Tag];
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let bucket = self.bucket?;
-        let i = self.next as usize;
-        let node = bucket.nodes.get(i)?;
-        self.next = node.parent;
-        Some((node.prefix.len(), bucket.tags_of(i)))
+        let node = bucket.nodes.get(self.next as usize)?;
+        self.next = node.next;
+        let begin = node.tags as usize;
+        bucket.tags.get(begin..begin + node.len as usize)
     }
+}
+
+/// A bucket has fewer prefixes and tags than 2^32.
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(NONE)
 }
 
 /// A step function being built.

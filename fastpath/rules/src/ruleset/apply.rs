@@ -29,8 +29,6 @@ pub(super) struct Change<'a> {
     pub(super) vpc_uses: Map<Vni, i64>,
     pub(super) group_uses: Map<GroupId, i64>,
     pub(super) set_uses: Map<SetId, i64>,
-    /// Memberships seen so far: endpoints of equal ones share them.
-    pub(super) memberships: Map<Vec<GroupId>, Arc<[GroupId]>>,
     /// What changes in VPCs' places.
     pub(super) edits: Map<Vni, Vec<Edit>>,
     pub(super) touched_sets: BTreeSet<(Vni, SetId)>,
@@ -61,7 +59,6 @@ impl Ruleset {
             vpc_uses: Map::default(),
             group_uses: Map::default(),
             set_uses: Map::default(),
-            memberships: Map::default(),
             edits: Map::default(),
             touched_sets: BTreeSet::new(),
             regrouped: HashSet::default(),

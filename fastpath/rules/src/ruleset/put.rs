@@ -138,7 +138,7 @@ impl Change<'_> {
         let (vni, addr) = key;
         let what = || format!("endpoint {addr}");
         self.network(vni, &what)?;
-        let mut groups = endpoint.groups;
+        let mut groups = endpoint.groups.clone();
         groups.sort_unstable();
         groups.dedup();
         for group in &groups {
@@ -146,19 +146,7 @@ impl Change<'_> {
             *self.group_uses.entry(*group).or_default() += 1;
         }
         *self.vpc_uses.entry(vni).or_default() += 1;
-        let shared = match self.memberships.get(&groups[..]) {
-            Some(shared) => Arc::clone(shared),
-            None => {
-                let shared: Arc<[GroupId]> = Arc::from(&groups[..]);
-                self.memberships.insert(groups, Arc::clone(&shared));
-                shared
-            }
-        };
-        let member = Member {
-            mac: endpoint.mac,
-            port: endpoint.port,
-            groups: shared,
-        };
+        let member = Member::new(&endpoint, &groups);
         if let Some(before) = self.next.endpoints.insert(key, member) {
             self.forget_member(vni, &before);
         }
@@ -179,7 +167,7 @@ impl Change<'_> {
 
     fn forget_member(&mut self, vni: Vni, before: &Member) {
         *self.vpc_uses.entry(vni).or_default() -= 1;
-        for group in &*before.groups {
+        for group in before.groups() {
             *self.group_uses.entry(*group).or_default() -= 1;
         }
     }
