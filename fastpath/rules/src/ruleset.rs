@@ -3,6 +3,7 @@
 mod apply;
 mod ladder;
 mod link;
+mod measure;
 mod member;
 mod put;
 mod settle;
@@ -19,8 +20,8 @@ use penstock_flow::Addr;
 use crate::delta::Delta;
 use crate::error::CompileError;
 use crate::model::{
-    Action, Direction, Group, GroupId, List, ListId, Policy, Port, PortId, PrefixSet, Rule, SetId,
-    Subnet, SubnetId, Tier, Vni, Vpc,
+    Direction, Group, GroupId, List, ListId, Policy, Port, PortId, PrefixSet, Rule, SetId, Subnet,
+    SubnetId, Vni, Vpc,
 };
 use crate::program::Program;
 use crate::query::RuleId;
@@ -277,42 +278,9 @@ impl Ruleset {
             .find_map(|peer| self.endpoints.get(&(*peer, addr)))
             .map_or(&[], Member::groups)
     }
+}
 
-    /// How many entries its tables have, as a measure of memory: linear in the policy.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        let programs = self
-            .lists
-            .iter()
-            .filter_map(|(_, slot)| self.program(*slot));
-        let places = self.vpcs.iter().map(|(_, n)| n.places.entries());
-        let ladders = self.ports.iter().map(|(_, p)| {
-            let ladders = [&p.ingress, &p.egress];
-            ladders.iter().map(|l| l.slots().len()).sum::<usize>()
-        });
-        let members = self.endpoints.iter().map(|(_, m)| m.groups().len() + 1);
-        programs.map(Program::entries).sum::<usize>()
-            + places.sum::<usize>()
-            + ladders.sum::<usize>()
-            + members.sum::<usize>()
-    }
-
-    /// Whether a port's lists, or its VPC, let anything pass at all.
-    pub(crate) fn lets_pass(&self, port: &Compiled) -> bool {
-        let Some(network) = self.network(port.port.vni) else {
-            return false;
-        };
-        [Direction::Ingress, Direction::Egress].iter().any(|way| {
-            let (own, wide) = (port.ladder(*way), network.ladder(*way));
-            let slots = || own.slots().iter().chain(wide.slots());
-            let lists = || slots().filter_map(|slot| Some(&self.program(*slot)?.list));
-            let mut rules = lists().flat_map(|list| &list.rules);
-            let selected = || lists().any(|l| l.tier == Tier::Tenant && !l.audit);
-            rules.any(|rule| rule.direction == *way && rule.action == Action::Allow)
-                || network.vpc.default_allow && !selected()
-        })
-    }
-
+impl Ruleset {
     pub(crate) const fn parts(&self) -> Parts<'_> {
         Parts {
             vpcs: &self.vpcs,

@@ -5,4 +5,5 @@ mod closing;
 mod fate;
 mod generate;
 mod judge;
+mod names;
 mod reference;
