@@ -98,8 +98,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Show what was dropped lately, and why
+    /// Show what was dropped lately, and why, and what policies in audit would drop
     Drops {
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// Show the same and what rules with `log` have let pass
+    Log {
         #[command(flatten)]
         scope: Scope,
     },

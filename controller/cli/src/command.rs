@@ -67,6 +67,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Command::Drops { scope } => {
             observe::drops(&Session::open(&global).await?, &scope, format).await
         }
+        Command::Log { scope } => {
+            observe::log(&Session::open(&global).await?, &scope, format).await
+        }
         Command::Wait {
             names,
             files,

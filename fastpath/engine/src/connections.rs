@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     /// Of the policy that judged it last, and how.
     pub(crate) generation: u64,
     pub(crate) decision: Decision,
+    /// It would be refused, and goes on: the decision is an older policy's.
+    pub(crate) persists: bool,
     pub(crate) tracker: Tracker,
     /// Carried by the slow path.
     pub(crate) slow: Traffic,

@@ -73,6 +73,8 @@ pub struct Counters {
     pub connections: Connections,
     /// Flow-table entries, in pairs or local chains.
     pub offload: Offload,
+    /// What policy has said beside yes and no.
+    pub judged: Judged,
 }
 
 /// Lives of connections.
@@ -96,6 +98,38 @@ pub struct Connections {
     pub rejudged: u64,
     /// Gone with their port.
     pub orphaned: u64,
+    /// Judged again, they would be refused, and may go on until they end.
+    pub persisted: u64,
+    /// Let go without being cut: their packets are judged one by one from then on.
+    pub released: u64,
+}
+
+/// What policy has said beside yes and no, at each end of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Packets that have passed without a connection.
+    pub stateless: u64,
+    /// Packets that were to be logged, recorded or not.
+    pub logged: u64,
+    /// Packets that lists in audit would have refused, recorded or not.
+    pub would_drop: u64,
+    /// Packets that were rejected and whose senders were told so.
+    pub rejected: u64,
+}
+
+impl Judged {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            stateless,
+            logged,
+            would_drop,
+            rejected,
+        } = other;
+        self.stateless += stateless;
+        self.logged += logged;
+        self.would_drop += would_drop;
+        self.rejected += rejected;
+    }
 }
 
 /// Lives of NIC flow entries.
@@ -127,6 +161,8 @@ impl Connections {
             revoked,
             rejudged,
             orphaned,
+            persisted,
+            released,
         } = other;
         self.live += live;
         self.opened += opened;
@@ -137,6 +173,8 @@ impl Connections {
         self.revoked += revoked;
         self.rejudged += rejudged;
         self.orphaned += orphaned;
+        self.persisted += persisted;
+        self.released += released;
     }
 }
 
@@ -172,6 +210,7 @@ impl Default for Counters {
             answered: 0,
             connections: Connections::default(),
             offload: Offload::default(),
+            judged: Judged::default(),
         }
     }
 }
@@ -196,6 +235,7 @@ impl Counters {
             answered,
             connections,
             offload,
+            judged,
         } = other;
         self.received.plus(*received);
         self.sent.plus(*sent);
@@ -209,6 +249,7 @@ impl Counters {
         self.answered += answered;
         self.connections.merge(connections);
         self.offload.merge(offload);
+        self.judged.merge(judged);
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason) {

@@ -13,6 +13,7 @@ mod fragments;
 mod gateway;
 mod offload;
 mod read;
+mod records;
 mod rejudge;
 mod room;
 mod router;
@@ -42,7 +43,7 @@ use crate::nic::exact::Exact;
 use crate::nic::tables::Tables;
 use crate::outbox::Outbox;
 use crate::policies::{Policies, PolicyChange, Retired};
-use crate::ring::Ring;
+use crate::ring::Records;
 
 pub use fence::Fenced;
 pub use steer::Owner;
@@ -85,6 +86,10 @@ struct PortState {
     opens: Bucket,
     /// Records of what was denied to it.
     denials: Bucket,
+    /// Records of what passes and is to be told.
+    logs: Bucket,
+    /// Records of what lists in audit would refuse.
+    audits: Bucket,
     /// Its ARP, ND and DHCP.
     questions: Bucket,
     /// When it is next told about its router.
@@ -110,7 +115,7 @@ pub struct Engine {
     /// Until then connections may be taken up in their midst.
     recovering: u64,
     counters: Counters,
-    drops: Ring,
+    records: Records,
     scratch: gateway::Scratch,
     fragments: Fragments,
     /// What is known of the piece that is on its way.
@@ -135,7 +140,7 @@ impl Engine {
             now: 0,
             recovering: 0,
             counters: Counters::default(),
-            drops: Ring::new(config.max_drop_records),
+            records: Records::new(config.max_drop_records),
             scratch: gateway::Scratch::new(),
             fragments: Fragments::new(&config),
             given: None,

@@ -30,8 +30,11 @@ pub struct FlowState {
     pub slow: Traffic,
     /// Carried by the NIC stages.
     pub nic: Traffic,
-    /// Full name of the rule that admits it; empty where none did.
+    /// Full name of the rule that admits it, or of the list that had admitted what
+    /// persists; empty where none did.
     pub rule: Name,
+    /// Policy would refuse it by now, and lets it go on until it ends.
+    pub persists: bool,
 }
 
 /// Why a connection was not taken up.
@@ -49,19 +52,22 @@ pub enum ImportError {
     Duplicate,
     /// The policy in force does not admit it.
     Denied,
+    /// The policy in force judges its packets one by one.
+    Stateless,
     /// The port, or the table, has all connections that it may have.
     Full,
 }
 
 impl ImportError {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Malformed,
         Self::UnknownPort,
         Self::NotThePorts,
         Self::Expired,
         Self::Duplicate,
         Self::Denied,
+        Self::Stateless,
         Self::Full,
     ];
 
@@ -75,6 +81,7 @@ impl ImportError {
             Self::Expired => "expired",
             Self::Duplicate => "duplicate",
             Self::Denied => "denied",
+            Self::Stateless => "stateless",
             Self::Full => "full",
         }
     }

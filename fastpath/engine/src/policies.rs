@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 
 use penstock_flow::Addr;
 use penstock_rules::model::{Port, PortId, Vni};
-use penstock_rules::{Decision, Judgement, Query, Region, Ruleset, closing};
+use penstock_rules::{Decision, Fate, Judgement, Query, Region, Ruleset, closing};
+
+use crate::connections::Connection;
 
 /// A ruleset that an engine needs no longer. Dropping it may take long: not on
 /// an lcore.
@@ -199,5 +201,41 @@ impl Policies {
             .chain(self.older.iter().rev())
             .find(|r| r.ruleset.generation() == generation)
             .map_or("", |r| r.ruleset.rule_name(id))
+    }
+
+    /// What becomes of a connection that the policy in force judges so.
+    pub(crate) fn fate(
+        &self,
+        connection: &Connection,
+        judgement: &Judgement,
+        query: &Query,
+    ) -> Fate {
+        let Some(rules) = self.rules() else {
+            return Fate::Cut;
+        };
+        let mut older = self.older.iter().rev().map(|r| &*r.ruleset);
+        let old = older.find(|r| r.generation() == connection.generation);
+        let fate = rules.fate(old, connection.decision, judgement, query);
+        // What persists counts as admitted by what lets persist, whatever has become of
+        // that; only a rule can refuse it.
+        let by_no_rule = matches!(judgement.decision, Decision::Closed | Decision::VpcDefault);
+        if connection.persists && by_no_rule && !judgement.allow() {
+            return Fate::Persists;
+        }
+        fate
+    }
+
+    /// What a connection is known by: the rule that admits it; where it only persists,
+    /// the list that had admitted it, as its rule may be gone.
+    pub(crate) fn admitted_by(&self, connection: &Connection) -> &str {
+        if !connection.persists {
+            return self.rule_name(connection.generation, connection.decision);
+        }
+        let Decision::Rule(id) = connection.decision else {
+            return "";
+        };
+        let rulesets = self.current.iter().chain(self.older.iter().rev());
+        let mut lists = rulesets.filter_map(|r| r.ruleset.list(id.list));
+        lists.next().map_or("", |list| &list.name)
     }
 }

@@ -26,7 +26,8 @@ pub struct FlowRecord<'a> {
     pub nic: Traffic,
     /// In the NIC now.
     pub offloaded: bool,
-    /// Full name of the rule that admits it; empty where no rule did.
+    /// Full name of the rule that admits it, or of the list that had admitted what
+    /// persists; empty where no rule did.
     pub rule: &'a str,
     /// Of the policy that judged it last.
     pub generation: u64,
@@ -89,6 +90,10 @@ pub enum Event {
     Denied(DropReason),
     /// A connection was cut because the policy no longer admits it.
     Revoked,
+    /// A rule with a log has let it pass: it has opened a connection, or needs none.
+    Allowed,
+    /// It has passed, and would not have, were lists in audit enforced.
+    WouldDrop,
 }
 
 impl Event {
@@ -98,11 +103,13 @@ impl Event {
         match self {
             Self::Denied(reason) => reason.name(),
             Self::Revoked => "revoked",
+            Self::Allowed => "allowed",
+            Self::WouldDrop => "would_drop",
         }
     }
 }
 
-/// A denial or a revocation.
+/// What became of a packet or a connection: a drop, or what policy wants told.
 #[derive(Clone, Copy, Debug)]
 pub struct DropRecord {
     /// When, on the clock given to `process` and `tick`.
@@ -117,9 +124,25 @@ pub struct DropRecord {
     pub tuple: Tuple,
     /// Towards the port.
     pub ingress: bool,
-    /// Full name of the rule that decided, or that had admitted what is now
-    /// revoked; empty where none did.
+    /// Full name of the rule that decided, or would have, or that had admitted what
+    /// is now revoked; empty where none did.
     pub rule: Name,
-    /// Of the policy that refused it.
+    /// Of the policy that judged it.
     pub generation: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    #[test]
+    fn the_guide_has_the_words_of_records() {
+        let guide = include_str!("../../../docs/drops.md");
+        for event in [Event::Revoked, Event::WouldDrop, Event::Allowed] {
+            let item = format!("\n- `{}`: ", event.name());
+            assert_eq!(guide.matches(&item).count(), 1, "{item}");
+        }
+    }
 }

@@ -52,6 +52,7 @@ pub fn encode(state: &FlowState) -> v1::FlowState {
         slow,
         nic,
         rule,
+        persists,
     } = state;
     v1::FlowState {
         port_id: *port,
@@ -69,6 +70,7 @@ pub fn encode(state: &FlowState) -> v1::FlowState {
         nic_packets: nic.packets,
         nic_bytes: nic.bytes,
         rule: rule.as_str().to_owned(),
+        persists: *persists,
     }
 }
 
@@ -145,6 +147,7 @@ pub fn decode(message: v1::FlowState) -> Result<FlowState, Malformed> {
         nic_packets,
         nic_bytes,
         rule,
+        persists,
     } = message;
     let Some(key) = key else {
         return malformed("key", (), "every connection has one");
@@ -175,6 +178,7 @@ pub fn decode(message: v1::FlowState) -> Result<FlowState, Malformed> {
             bytes: nic_bytes,
         },
         rule: Name::new(&rule),
+        persists,
     })
 }
 

@@ -236,8 +236,24 @@ fn connections(text: &mut Text, numbers: &Numbers) {
         ("revoked", c.revoked),
         ("rejudged", c.rejudged),
         ("orphaned", c.orphaned),
+        ("persisted", c.persisted),
+        ("released", c.released),
     ] {
         text.sample(&[("event", event)], count);
+    }
+    let j = &numbers.counters.judged;
+    text.family(
+        "penstock_judged_packets_total",
+        Kind::Counter,
+        "What policy has said of packets beside yes and no, at each of their ends.",
+    );
+    for (said, count) in [
+        ("stateless", j.stateless),
+        ("logged", j.logged),
+        ("would_drop", j.would_drop),
+        ("rejected", j.rejected),
+    ] {
+        text.sample(&[("said", said)], count);
     }
     let o = &numbers.counters.offload;
     text.one(

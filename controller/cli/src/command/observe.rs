@@ -61,56 +61,84 @@ pub(super) async fn flows(session: &Session, scope: &Scope, format: Format) -> R
 }
 
 pub(super) async fn drops(session: &Session, scope: &Scope, format: Format) -> Result<(), Failure> {
+    let answer = ask(session, scope, false).await?;
+    output::one(
+        format,
+        || value(&answer),
+        || {
+            let counters = output::table(
+                ["NODE", "REASON", "PACKETS"],
+                answer
+                    .counters
+                    .iter()
+                    .map(|c| [last(&c.node), c.reason.clone(), c.packets.to_string()]),
+            );
+            Ok(format!("{counters}\n{}", records(&answer)))
+        },
+    )
+}
+
+/// As [`drops`], with what passed and was to be told, and without the counters.
+pub(super) async fn log(session: &Session, scope: &Scope, format: Format) -> Result<(), Failure> {
+    let answer = ask(session, scope, true).await?;
+    output::one(format, || value(&answer), || Ok(records(&answer)))
+}
+
+async fn ask(
+    session: &Session,
+    scope: &Scope,
+    allowed: bool,
+) -> Result<v1::ListDropsResponse, Failure> {
     let (node, port, limit) = parts(scope);
-    let request = v1::ListDropsRequest { node, port, limit };
+    let request = v1::ListDropsRequest {
+        node,
+        port,
+        limit,
+        allowed,
+    };
     let mut diagnostics = session.client.diagnostics.clone();
-    let answer = session
+    session
         .call(request, |r| async move { diagnostics.list_drops(r).await })
-        .await?;
-    let messages = Messages::new()?;
-    let value = || -> Result<Value, Failure> { messages.value("ListDropsResponse", &answer) };
-    output::one(format, value, || {
-        let v1::ListDropsResponse { counters, drops } = &answer;
-        let counters = output::table(
-            ["NODE", "REASON", "PACKETS"],
-            counters
-                .iter()
-                .map(|c| [last(&c.node), c.reason.clone(), c.packets.to_string()]),
-        );
-        let drops = output::table(
+        .await
+}
+
+fn value(answer: &v1::ListDropsResponse) -> Result<Value, Failure> {
+    Messages::new()?.value("ListDropsResponse", answer)
+}
+
+fn records(answer: &v1::ListDropsResponse) -> String {
+    output::table(
+        [
+            "AGE",
+            "NODE",
+            "PORT",
+            "DIR",
+            "PROTO",
+            "SOURCE",
+            "DESTINATION",
+            "REASON",
+            "WHY",
+        ],
+        answer.drops.iter().map(|d| {
+            let why = if d.explanation.is_empty() {
+                &d.rule
+            } else {
+                &d.explanation
+            };
             [
-                "AGE",
-                "NODE",
-                "PORT",
-                "DIR",
-                "PROTO",
-                "SOURCE",
-                "DESTINATION",
-                "REASON",
-                "WHY",
-            ],
-            drops.iter().map(|d| {
-                let why = if d.explanation.is_empty() {
-                    &d.rule
-                } else {
-                    &d.explanation
-                };
-                [
-                    time(d.age_ns),
-                    last(&d.node),
-                    d.port.clone(),
-                    direction(d.direction()),
-                    protocol(d.protocol),
-                    end(&d.source_ip, d.source_port, d.protocol, false),
-                    end(&d.destination_ip, d.destination_port, d.protocol, true),
-                    d.reason.clone(),
-                    // A sentence may go on with what nearly matched.
-                    why.lines().next().unwrap_or_default().to_owned(),
-                ]
-            }),
-        );
-        Ok(format!("{counters}\n{drops}"))
-    })
+                time(d.age_ns),
+                last(&d.node),
+                d.port.clone(),
+                direction(d.direction()),
+                protocol(d.protocol),
+                end(&d.source_ip, d.source_port, d.protocol, false),
+                end(&d.destination_ip, d.destination_port, d.protocol, true),
+                d.reason.clone(),
+                // A sentence may go on with what nearly matched.
+                why.lines().next().unwrap_or_default().to_owned(),
+            ]
+        }),
+    )
 }
 
 fn parts(scope: &Scope) -> (String, String, u32) {

@@ -143,7 +143,7 @@ impl diagnostics_server::Diagnostics for Diagnostics {
         };
         let (nodes, port) = targets(&self.plan(), &request.node, &request.port)?;
         self.relay()
-            .drops(nodes, port, limit)
+            .drops(nodes, port, limit, request.allowed)
             .await
             .map(Response::new)
     }

@@ -8,6 +8,7 @@
 use penstock_flow::Key;
 use penstock_flow::tuple::proto;
 use penstock_rules::model::PortId;
+use penstock_rules::{Decision, Fate};
 
 use super::Engine;
 use super::first::{End, query};
@@ -52,7 +53,8 @@ impl Engine {
             idle_ns: now.saturating_sub(last),
             slow: c.slow,
             nic,
-            rule: Name::new(self.policies.rule_name(c.generation, c.decision)),
+            rule: Name::new(self.policies.admitted_by(c)),
+            persists: c.persists,
         })
     }
 
@@ -95,8 +97,27 @@ impl Engine {
             port: state.port,
             ingress: state.ingress,
         };
-        let judgement = self.policies.judge(&query(&end, &tuple));
-        if !judgement.allow() {
+        let mut connection = Connection {
+            vni: state.vni,
+            nic,
+            ingress: state.ingress,
+            peer,
+            generation: self.policies.generation(),
+            decision: Decision::VpcDefault,
+            persists: state.persists,
+            tracker: state.tracker,
+            slow: state.slow,
+            nic_before: state.nic,
+            flows: [NONE; 2],
+            links: Links::default(),
+            last_seen: now.saturating_sub(state.idle_ns),
+        };
+        let query = query(&end, &tuple);
+        let judgement = self.policies.judge(&query);
+        // By what it was admitted does not travel, so nothing of that has changed.
+        let goes_on = judgement.allow()
+            || self.policies.fate(&connection, &judgement, &query) == Fate::Persists;
+        if !goes_on {
             let (key, _) = Key::new(peer, &tuple);
             if peer != 0
                 && let Some(sibling) = self.connections.find(&key)
@@ -105,23 +126,16 @@ impl Engine {
             }
             return Err(ImportError::Denied);
         }
+        connection.persists = !judgement.allow();
+        if judgement.allow() {
+            if !judgement.stateful {
+                return Err(ImportError::Stateless);
+            }
+            connection.decision = judgement.decision;
+        }
         if !self.has_room(state.port) {
             return Err(ImportError::Full);
         }
-        let connection = Connection {
-            vni: state.vni,
-            nic,
-            ingress: state.ingress,
-            peer,
-            generation: self.policies.generation(),
-            decision: judgement.decision,
-            tracker: state.tracker,
-            slow: state.slow,
-            nic_before: state.nic,
-            flows: [NONE; 2],
-            links: Links::default(),
-            last_seen: now.saturating_sub(state.idle_ns),
-        };
         self.enter(key, orientation, connection)
             .map_err(|_| ImportError::Full)?;
         self.counters.connections.imported += 1;

@@ -1,7 +1,7 @@
 //! Writing down what a packet has done to its connections.
 
 use penstock_flow::conntrack::{Handle, TableFull, Tracker};
-use penstock_flow::{DropReason, Key, Orientation};
+use penstock_flow::{DropReason, Key, Orientation, Tuple};
 use penstock_rules::model::PortId;
 
 use super::Engine;
@@ -13,12 +13,13 @@ use crate::nic::FlowAction;
 use crate::nic::exact::NONE;
 
 impl Engine {
-    /// Writes down what has been found.
+    /// Writes down what has been found of a packet with this tuple.
     pub(super) fn commit(
         &mut self,
         arrival: &Arrival,
         ends: &[Option<End>; 2],
         findings: &[Option<Finding>; 2],
+        tuple: &Tuple,
     ) -> Result<[Option<Handle>; 2], DropReason> {
         // Those that are here must not make room for those that come.
         let mut handles = findings.map(|finding| match finding {
@@ -57,6 +58,11 @@ impl Engine {
                 self.follow(arrival, handle, other_port(ends, i), tracker, renews);
             }
         }
+        for (end, finding) in ends.iter().zip(findings) {
+            if let (Some(end), Some(finding)) = (end, finding) {
+                self.tell_of(arrival, end, tuple, finding);
+            }
+        }
         Ok(handles)
     }
 
@@ -73,7 +79,7 @@ impl Engine {
             key,
             orientation,
             tracker,
-            decision,
+            judgement,
             ingress,
             adopted,
             replaces,
@@ -85,6 +91,7 @@ impl Engine {
             self.counters.connections.expired += 1;
             self.forget(old);
         }
+        let decision = judgement.decision;
         let connection = Connection {
             vni: arrival.vni,
             nic: arrival.nic,
@@ -92,6 +99,7 @@ impl Engine {
             peer,
             generation: self.policies.generation(),
             decision,
+            persists: false,
             tracker,
             slow: Traffic::default(),
             nic_before: Traffic::default(),
@@ -99,17 +107,38 @@ impl Engine {
             links: Links::default(),
             last_seen: arrival.now,
         };
+        let tuple = key.tuple(orientation);
         match self.open(arrival, key, orientation, connection, kept) {
             Ok(handle) => {
                 self.counters.connections.adopted += u64::from(adopted);
                 Ok(Some(handle))
             }
             Err(reason) => {
-                let tuple = key.tuple(orientation);
                 self.record_denial(arrival, end, &tuple, reason, decision);
                 Err(reason)
             }
         }
+    }
+
+    /// What passes without a connection is counted, and what is to be told is.
+    fn tell_of(&mut self, arrival: &Arrival, end: &End, tuple: &Tuple, finding: &Finding) {
+        let judgement = match finding {
+            Finding::Known { .. } => return,
+            Finding::New { judgement, .. } => judgement,
+            Finding::Stateless {
+                judgement,
+                replaces,
+            } => {
+                if let Some(old) = *replaces {
+                    self.counters.connections.expired += 1;
+                    self.forget(old);
+                }
+                self.counters.judged.stateless += 1;
+                self.policies.count(judgement.decision);
+                judgement
+            }
+        };
+        self.record_passed(arrival, end, tuple, judgement);
     }
 
     /// One more packet of a connection that is there.

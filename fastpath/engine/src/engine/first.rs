@@ -6,11 +6,11 @@ use penstock_flow::packet::{Ip, VXLAN_PORT};
 use penstock_flow::tuple::proto;
 use penstock_flow::{Addr, DropReason, Key, Orientation, Tuple};
 use penstock_rules::model::{Direction, PortId};
-use penstock_rules::{Decision, Query};
+use penstock_rules::{Judgement, Query, Verdict as Word};
 
 use super::arrival::Arrival;
+use super::slow::Stop;
 use super::{Engine, forward};
-use crate::record::{DropRecord, Event, Name};
 
 /// One of a packet's local ends.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,18 @@ pub(super) enum Finding {
         key: Key,
         orientation: Orientation,
         tracker: Tracker,
-        decision: Decision,
+        judgement: Judgement,
         /// Opened towards the port.
         ingress: bool,
         /// Not from its first packet.
         adopted: bool,
         /// One with the same key that is over.
+        replaces: Option<Handle>,
+    },
+    /// It passes by itself: nothing is known of it before and after.
+    Stateless {
+        judgement: Judgement,
+        /// A connection with its key that is over.
         replaces: Option<Handle>,
     },
 }
@@ -51,7 +57,7 @@ impl Engine {
         arrival: &Arrival,
         end: &End,
         ip: &Ip,
-    ) -> Result<Finding, DropReason> {
+    ) -> Result<Finding, Stop> {
         let (key, orientation) = Key::new(end.port, &ip.tuple);
         let mut replaces = None;
         if let Some(handle) = self.connections.find(&key) {
@@ -59,7 +65,7 @@ impl Engine {
                 // Of a time when the port was another's: this packet's is ready, and
                 // the connection is gone.
                 Ok(()) | Err(DropReason::PortNotReady) => {}
-                Err(reason) => return Err(reason),
+                Err(reason) => return Err(reason.into()),
             }
             if let Some(entry) = self.connections.get(handle) {
                 let mut tracker = entry.value.tracker;
@@ -67,7 +73,7 @@ impl Engine {
                     tracker.moved_unseen();
                 }
                 match tracker.packet(entry.direction(orientation), ip) {
-                    Verdict::Invalid => return Err(DropReason::InvalidState),
+                    Verdict::Invalid => return Err(DropReason::InvalidState.into()),
                     Verdict::Reopen => replaces = Some(handle),
                     verdict => {
                         return Ok(Finding::Known {
@@ -81,25 +87,32 @@ impl Engine {
         }
         // Inside it policy could not be judged. A reply to this port is no tunnel.
         if ip.tuple.proto == proto::UDP && ip.tuple.dport == VXLAN_PORT {
-            return Err(DropReason::NestedTunnel);
+            return Err(DropReason::NestedTunnel.into());
         }
         if arrival.wire && !self.source_is_there(arrival, ip.tuple.src) {
-            return Err(DropReason::WrongVtep);
+            return Err(DropReason::WrongVtep.into());
+        }
+        let judgement = self.policies.judge(&query(end, &ip.tuple));
+        if judgement.allow() && !judgement.stateful {
+            return Ok(Finding::Stateless {
+                judgement,
+                replaces,
+            });
         }
         let Some(tracker) = Tracker::open(ip) else {
-            return self.adopt(arrival, end, ip, replaces);
+            let adopted = self.adopt(arrival, end, ip, replaces);
+            return adopted.map_err(|reason| refusal(&judgement, reason));
         };
-        let judgement = self.policies.judge(&query(end, &ip.tuple));
         if !judgement.allow() {
             let reason = denied(end.ingress);
             self.record_denial(arrival, end, &ip.tuple, reason, judgement.decision);
-            return Err(reason);
+            return Err(refusal(&judgement, reason));
         }
         Ok(Finding::New {
             key,
             orientation,
             tracker,
-            decision: judgement.decision,
+            judgement,
             ingress: end.ingress,
             adopted: false,
             replaces,
@@ -129,13 +142,13 @@ impl Engine {
         };
         for (end, tuple) in [(end, &ip.tuple), (&other, &reply)] {
             let judgement = self.policies.judge(&query(end, tuple));
-            if judgement.allow() {
+            if judgement.allow() && judgement.stateful {
                 let (key, orientation) = Key::new(end.port, tuple);
                 return Ok(Finding::New {
                     key,
                     orientation,
                     tracker,
-                    decision: judgement.decision,
+                    judgement,
                     ingress: end.ingress,
                     adopted: true,
                     replaces,
@@ -143,32 +156,6 @@ impl Engine {
             }
         }
         Err(denied(end.ingress))
-    }
-
-    pub(super) fn record_denial(
-        &mut self,
-        arrival: &Arrival,
-        end: &End,
-        tuple: &Tuple,
-        reason: DropReason,
-        decision: Decision,
-    ) {
-        let rate = self.config.drop_records_per_second;
-        let state = self.ports.get_mut(&end.port);
-        if !state.is_some_and(|s| s.denials.take(arrival.now, rate)) {
-            return;
-        }
-        let generation = self.policies.generation();
-        self.drops.push(DropRecord {
-            at: arrival.now,
-            event: Event::Denied(reason),
-            port: end.port,
-            vni: arrival.vni,
-            tuple: *tuple,
-            ingress: end.ingress,
-            rule: Name::new(self.policies.rule_name(generation, decision)),
-            generation,
-        });
     }
 
     /// From the wire: whether the inner source lives behind the outer one.
@@ -230,5 +217,13 @@ pub(super) fn denied(ingress: bool) -> DropReason {
         DropReason::DeniedIngress
     } else {
         DropReason::DeniedEgress
+    }
+}
+
+/// How a packet that policy does not let pass ends.
+pub(super) fn refusal(judgement: &Judgement, reason: DropReason) -> Stop {
+    match judgement.verdict {
+        Word::Reject => Stop::Reject(reason),
+        Word::Allow | Word::Deny => Stop::Drop(reason),
     }
 }

@@ -1,8 +1,8 @@
 //! Pieces of packets: each is judged as a packet of its flow.
 //!
 //! The first piece has the transport's header: it may open a connection as any packet
-//! may. The others take their ports from it, pass only where the flow has a connection
-//! at each of its local ends, and change nothing about it. A piece that comes before
+//! may. The others take their ports from it, pass only where each local end of the flow
+//! has its connection or needs none, and change nothing about it. A piece that comes before
 //! the first waits, as it came, and then goes the whole way again: tables and policy
 //! may have changed meanwhile.
 
@@ -219,16 +219,20 @@ impl Engine {
         for (handle, end) in handles.iter_mut().zip(&way.ends) {
             let Some(end) = end else { continue };
             let (key, _) = Key::new(end.port, &tuple);
-            let Some(found) = self.connections.find(&key) else {
-                // Refused, where this lcore was not asked for the first piece; or over.
-                incomplete = true;
-                if !self.policies.judge(&query(end, &tuple)).allow() {
-                    return Err(denied(end.ingress));
+            if let Some(found) = self.connections.find(&key) {
+                self.rejudge(arrival.now, found)?;
+                if self.connections.get(found).is_some() {
+                    *handle = Some(found);
+                    continue;
                 }
-                continue;
-            };
-            self.rejudge(arrival.now, found)?;
-            *handle = Some(found);
+            }
+            let judgement = self.policies.judge(&query(end, &tuple));
+            if !judgement.allow() {
+                // This lcore was maybe not asked for the first piece.
+                return Err(denied(end.ingress));
+            }
+            // Without its connection, which then is over.
+            incomplete |= judgement.stateful;
         }
         if incomplete {
             return Err(DropReason::InvalidState);

@@ -1,4 +1,4 @@
-//! The subnet's gateway, which every node is: ping and ICMP errors.
+//! The subnet's gateway, which every node is: ping, ICMP errors, and resets.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -100,5 +100,19 @@ pub(super) fn icmp_error(
     let error = scratch.0.get(..written.ok()?)?;
     frame.set_len(error.len()).ok()?;
     frame.data_mut().copy_from_slice(error);
+    Some(())
+}
+
+/// Replaces the frame, a TCP segment, by the reset that its receiver would answer it
+/// with, untagged. `None`: this one gets none.
+pub(super) fn tcp_reset(
+    frame: &mut Frame<'_>,
+    packet: &Packet,
+    scratch: &mut Scratch,
+) -> Option<()> {
+    let written = build::tcp_reset(&mut scratch.0, packet, packet.dst_mac);
+    let reset = scratch.0.get(..written.ok()?)?;
+    frame.set_len(reset.len()).ok()?;
+    frame.data_mut().copy_from_slice(reset);
     Some(())
 }

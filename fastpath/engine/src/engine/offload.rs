@@ -223,7 +223,7 @@ impl Engine {
             slow: c.slow,
             nic,
             offloaded: self.nics.get(c.nic).is_some_and(|nic| is_in(nic, c)),
-            rule: self.policies.rule_name(c.generation, c.decision),
+            rule: self.policies.admitted_by(c),
             generation: c.generation,
             idle_ns: now.saturating_sub(last),
         })

@@ -70,7 +70,18 @@ impl Engine {
 
     /// Recent denials and revocations, newest first.
     pub fn drops(&self) -> impl Iterator<Item = &DropRecord> {
-        self.drops.iter()
+        self.records.drops()
+    }
+
+    /// The latest packets that rules with a log have let pass, newest first: those that
+    /// open connections, and those that need none.
+    pub fn allowed(&self) -> impl Iterator<Item = &DropRecord> {
+        self.records.allowed()
+    }
+
+    /// The latest such packets that lists in audit would have refused, newest first.
+    pub fn audited(&self) -> impl Iterator<Item = &DropRecord> {
+        self.records.audited()
     }
 
     /// Entries in use in a table of a NIC, those on their way to the flow table or

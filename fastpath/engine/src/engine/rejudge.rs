@@ -7,6 +7,7 @@
 
 use penstock_flow::DropReason;
 use penstock_flow::conntrack::Handle;
+use penstock_rules::Fate;
 
 use super::Engine;
 use super::first::{End, denied, query};
@@ -86,22 +87,42 @@ impl Engine {
             ingress: c.ingress,
         };
         self.counters.connections.rejudged += 1;
-        let judgement = self.policies.judge(&query(&end, &tuple));
-        if judgement.allow() {
-            if let Some(entry) = self.connections.get_mut(handle) {
-                entry.value.generation = generation;
-                entry.value.decision = judgement.decision;
+        let query = query(&end, &tuple);
+        let judgement = self.policies.judge(&query);
+        match self.policies.fate(&c, &judgement, &query) {
+            Fate::Admitted if !judgement.stateful => {
+                // Its packets are judged one by one from now on, at this end only.
+                self.counters.connections.released += 1;
+                self.forget(handle);
+                return Ok(());
             }
-            return Ok(());
+            Fate::Admitted => {
+                if let Some(entry) = self.connections.get_mut(handle) {
+                    entry.value.generation = generation;
+                    entry.value.decision = judgement.decision;
+                    entry.value.persists = false;
+                }
+                return Ok(());
+            }
+            Fate::Persists => {
+                self.counters.connections.persisted += u64::from(!c.persists);
+                if let Some(entry) = self.connections.get_mut(handle) {
+                    // The decision stays, so that it is known by what admitted it.
+                    entry.value.generation = generation;
+                    entry.value.persists = true;
+                }
+                return Ok(());
+            }
+            Fate::Cut => {}
         }
-        self.drops.push(DropRecord {
+        self.records.push(DropRecord {
             at: now,
             event: Event::Revoked,
             port,
             vni: c.vni,
             tuple,
             ingress: c.ingress,
-            rule: Name::new(self.policies.rule_name(c.generation, c.decision)),
+            rule: Name::new(self.policies.admitted_by(&c)),
             generation,
         });
         self.counters.connections.revoked += 1;

@@ -13,7 +13,7 @@ use penstock_flow::packet::{Ip, L4, Packet};
 use penstock_flow::{Addr, DropReason, Tuple};
 
 use super::arrival::Arrival;
-use super::first::End;
+use super::first::{End, Finding, query, refusal};
 use super::forward::{self, Blocked, Plan};
 use super::{Engine, fragments, gateway};
 use crate::frame::{Frame, Outcome};
@@ -32,6 +32,8 @@ pub(super) enum Stop {
     Drop(DropReason),
     /// Its sender is told; where that is not possible, it is dropped for the reason.
     Tell(IcmpErrorKind, DropReason),
+    /// Policy refuses it, and its sender is told so.
+    Reject(DropReason),
     /// It is for the gateway itself.
     Gateway,
 }
@@ -39,7 +41,7 @@ pub(super) enum Stop {
 impl Stop {
     pub(super) fn reason(&self) -> DropReason {
         match self {
-            Self::Drop(reason) | Self::Tell(_, reason) => *reason,
+            Self::Drop(reason) | Self::Tell(_, reason) | Self::Reject(reason) => *reason,
             Self::Gateway => DropReason::UnhandledControl,
         }
     }
@@ -129,29 +131,52 @@ impl Engine {
         way: &Way,
     ) -> Result<Outcome, Stop> {
         let ends = &way.ends;
-        if let L4::IcmpError(error) = &ip.l4_kind {
-            self.related(arrival, ends, ip, error)?;
-        }
-        let tracked = !matches!(ip.l4_kind, L4::IcmpError(_));
-        let mut findings = [None, None];
-        if tracked {
-            for (finding, end) in findings.iter_mut().zip(ends) {
-                if let Some(end) = end {
-                    *finding = Some(self.inspect(arrival, end, ip)?);
-                }
-            }
-            self.admit(arrival.now, ends, &findings)?;
-        }
+        let findings = match &ip.l4_kind {
+            L4::IcmpError(error) => self.related(arrival, ends, ip, error)?,
+            _ => self.inspected(arrival, ends, ip)?,
+        };
         let plan = self.plan(arrival, frame, packet, ip, way.nexthop)?;
         let flow = match &ip.l4_kind {
             L4::IcmpError(error) => &error.inner,
             _ => &ip.tuple,
         };
-        if tracked {
-            let handles = self.commit(arrival, ends, &findings)?;
+        let handles = self.commit(arrival, ends, &findings, &ip.tuple)?;
+        let by_itself = |f: &Option<Finding>| matches!(f, Some(Finding::Stateless { .. }));
+        if !findings.iter().any(by_itself) {
             self.offer(arrival, handles);
         }
         Ok(self.go(arrival, frame, packet, ip, &plan, flow)?)
+    }
+
+    /// What each end makes of a packet that may open a connection.
+    fn inspected(
+        &mut self,
+        arrival: &Arrival,
+        ends: &[Option<End>; 2],
+        ip: &Ip,
+    ) -> Result<[Option<Finding>; 2], Stop> {
+        let mut findings = [None, None];
+        for (i, (finding, end)) in findings.iter_mut().zip(ends).enumerate() {
+            if let Some(end) = end {
+                let found = self.inspect(arrival, end, ip);
+                let other = ends.get(1 - i).copied().flatten();
+                *finding = Some(found.map_err(|stop| self.at_either(stop, other, ip))?);
+            }
+        }
+        self.admit(arrival.now, ends, &findings)?;
+        Ok(findings)
+    }
+
+    /// What belongs to no connection at one end, and would be rejected at the other, is
+    /// rejected: a flow that is cut there has ended at both.
+    fn at_either(&self, stop: Stop, other: Option<End>, ip: &Ip) -> Stop {
+        match (stop, other) {
+            (Stop::Drop(reason @ DropReason::InvalidState), Some(other)) => {
+                let judgement = self.policies.judge(&query(&other, &ip.tuple));
+                refusal(&judgement, reason)
+            }
+            _ => stop,
+        }
     }
 
     pub(super) fn plan(

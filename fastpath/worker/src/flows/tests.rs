@@ -80,6 +80,7 @@ fn state() -> impl Strategy<Value = FlowState> {
                     bytes: numbers[4],
                 },
                 rule: Name::new(&rule),
+                persists: rule.len() % 2 == 1,
             }
         },
     )
@@ -152,6 +153,7 @@ fn a_file_is_used_while_it_is_fresh() {
         slow: Traffic::default(),
         nic: Traffic::default(),
         rule: Name::EMPTY,
+        persists: false,
     });
     let bad = v1::FlowState {
         key: None,

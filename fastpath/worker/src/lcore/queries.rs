@@ -1,6 +1,8 @@
 //! What control threads ask a polling thread. The answers are bounded, so that
 //! forwarding pauses for microseconds and not for as long as a table is large.
 
+use std::cmp::Reverse;
+
 use penstock_engine::Fenced;
 use penstock_engine::counters::{Counters, PortCounters, Traffic};
 use penstock_engine::nic::{Entry, FlowEntry, Table};
@@ -112,21 +114,24 @@ impl Core {
         rows
     }
 
-    /// Counters, and the newest drops of one port or of all.
+    /// Counters, and the newest records of one port or of all; `allowed`: also of what
+    /// rules with a log have let pass.
     #[must_use]
-    pub fn drops(&self, port: Option<PortId>, limit: usize) -> Drops {
+    pub fn drops(&self, port: Option<PortId>, limit: usize, allowed: bool) -> Drops {
         let counters = self.engine.counters();
         let lost = self.lost();
         let count = |reason| counters.dropped(reason) + lost.of(reason);
+        let of_port = |record: &&DropRecord| port.is_none_or(|port| port == record.port);
+        let drops = self.engine.drops().filter(of_port).take(limit);
+        let audited = self.engine.audited().filter(of_port).take(limit);
+        let most = if allowed { limit } else { 0 };
+        let passed = self.engine.allowed().filter(of_port).take(most);
+        let mut records: Vec<_> = drops.chain(audited).chain(passed).copied().collect();
+        records.sort_by_key(|record| Reverse(record.at));
+        records.truncate(limit);
         Drops {
             counters: DropReason::ALL.iter().map(|r| (*r, count(*r))).collect(),
-            records: self
-                .engine
-                .drops()
-                .filter(|record| port.is_none_or(|port| port == record.port))
-                .take(limit)
-                .copied()
-                .collect(),
+            records,
             now: self.clock.now(),
         }
     }

@@ -255,6 +255,7 @@ impl Bed {
         let request = v1::ListDropsRequest {
             port_id: c.of(&[0, 1, u32::MAX]),
             limit: c.of(&[0, 1, u32::MAX]),
+            allowed: true,
         };
         let answer = self.host.run(self.client.list_drops(request));
         answer.expect("answers");

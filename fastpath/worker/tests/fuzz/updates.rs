@@ -304,6 +304,7 @@ pub(crate) fn connection(c: &mut Choices<'_>) -> v1::FlowState {
         idle_ns: c.of(&[0, 1_000_000_000, u64::MAX]),
         slow_packets: c.of(&[3, u64::MAX]),
         rule: "r".into(),
+        persists: false,
         ..Default::default()
     };
     if c.rarely(8) { c.damage(state) } else { state }

@@ -67,6 +67,7 @@ fn udp(sport: u32) -> v1::FlowState {
         nic_packets: 3,
         nic_bytes: 300,
         rule: String::new(),
+        persists: false,
     }
 }
 

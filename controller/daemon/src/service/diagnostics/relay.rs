@@ -94,13 +94,14 @@ impl Relay {
         nodes: Nodes,
         port: Option<u32>,
         limit: u32,
+        allowed: bool,
     ) -> Result<v1::ListDropsResponse, Status> {
         let asked = nodes.len();
         let mut asking = JoinSet::new();
         for (name, plan) in nodes {
             let relay = self.clone();
             asking.spawn(async move {
-                let answer = relay.drops_of(&name, &plan, port, limit).await;
+                let answer = relay.drops_of(&name, &plan, port, limit, allowed).await;
                 answer.map_err(|status| (name, status))
             });
         }
@@ -135,10 +136,12 @@ impl Relay {
         plan: &NodePlan,
         port: Option<u32>,
         limit: u32,
+        allowed: bool,
     ) -> Result<v1::ListDropsResponse, Status> {
         let request = worker::ListDropsRequest {
             port_id: port.unwrap_or(0),
             limit,
+            allowed,
         };
         let mut client = self.client(plan).await?;
         let worker::ListDropsResponse { counters, drops } = self

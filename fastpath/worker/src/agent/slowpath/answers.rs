@@ -70,11 +70,15 @@ pub(super) async fn drops(
     ruleset: Option<&Ruleset>,
     request: v1::ListDropsRequest,
 ) -> Result<v1::ListDropsResponse, Status> {
-    let v1::ListDropsRequest { port_id, limit } = request;
+    let v1::ListDropsRequest {
+        port_id,
+        limit,
+        allowed,
+    } = request;
     let port = (port_id != 0).then_some(port_id);
     let limit = if limit == 0 { DROPS } else { limit } as usize;
     let drops = lcores
-        .ask(DEADLINE, move |core| core.drops(port, limit))
+        .ask(DEADLINE, move |core| core.drops(port, limit, allowed))
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
     let drops = Drops::merge(drops, limit)
@@ -113,6 +117,14 @@ fn drop_record(record: &DropRecord, now: u64, ruleset: Option<&Ruleset>) -> v1::
 fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
     match record.event {
         Event::Revoked | Event::Denied(DropReason::DeniedEgress | DropReason::DeniedIngress) => {}
+        Event::Allowed => return String::new(),
+        Event::WouldDrop => {
+            let by = match record.rule.as_str() {
+                "" => "no rule of theirs allows it",
+                rule => return format!("it passes; {rule}, in audit, would refuse it"),
+            };
+            return format!("it passes; lists in audit would refuse it: {by}");
+        }
         Event::Denied(DropReason::Spoofed) => {
             return "the sender's address or MAC is not the port's".to_owned();
         }
@@ -143,8 +155,8 @@ fn explain(record: &DropRecord, ruleset: &Ruleset) -> String {
             record.generation,
         );
     }
-    match record.event {
-        Event::Denied(_) => text,
-        Event::Revoked => format!("cut by a change of policy: {text}"),
+    if record.event == Event::Revoked {
+        return format!("cut by a change of policy: {text}");
     }
+    text
 }
