@@ -1,15 +1,22 @@
 //! One packet between two ports, judged as the workers would: egress by the
-//! sender's node, ingress by the receiver's, each by its own policy.
+//! sender's node, ingress by the receiver's, each by its own policy. And what then
+//! carries it: the route, who enforces the verdict, the NICs' entries.
 
-use penstock_flow::Addr;
+mod route;
+
 use penstock_flow::tuple::proto;
+use penstock_flow::{Addr, Tuple};
 pub use penstock_rules::Verdict;
-pub use penstock_rules::model::Direction;
-use penstock_rules::{Explanation, Query, Ruleset};
+pub use penstock_rules::model::{Action, Direction, Tier};
+pub use penstock_rules::{Explanation, Match, NearMiss, Outcome, TierSays};
+use penstock_rules::{Query, Ruleset};
 
 use crate::compile::{self, CompileError, port_id};
 use crate::ids::Ids;
 use crate::model::{Model, NodeName, Port, PortName};
+
+use route::End;
+pub use route::{FlowEntry, Hop, Route};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +55,10 @@ pub struct Answer {
     pub source: Addr,
     /// Its destination address.
     pub destination: Addr,
+    /// Its way from the sender's NIC; none where it is mapped nowhere.
+    pub route: Option<Route>,
+    /// What NICs' flow tables get, if it passes and its connection is established.
+    pub entries: Vec<FlowEntry>,
 }
 
 /// One place where it is judged.
@@ -57,10 +68,27 @@ pub struct Step {
     pub direction: Direction,
     /// Where.
     pub node: NodeName,
+    /// Which of the node's NICs.
+    pub device_id: u32,
     /// Whose policy; none where the packet does not reach a port.
     pub port: Option<PortName>,
     /// What and why.
     pub explanation: Explanation,
+    /// Who carries the verdict out on a packet that no connection owns.
+    pub first: Enforcer,
+    /// Who deals with the packets of the established connection; none: it makes none.
+    pub established: Option<Enforcer>,
+}
+
+/// Who carries out what policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enforcer {
+    /// The node's slow path, which the NIC asks.
+    Software,
+    /// The NIC's own `flow` stage.
+    Flow,
+    /// The NIC's `mapping` does not lead there.
+    Mapping,
 }
 
 /// A question without an answer.
@@ -144,11 +172,16 @@ pub fn explain(model: &Model, ids: &Ids, question: &Question) -> Result<Answer, 
             error,
         })?;
         let judgement = ruleset.judge(&query);
+        let explanation = ruleset.explain(&judgement, &query);
+        let makes = explanation.allow && explanation.stateful;
         Ok::<_, ExplainError>(Step {
             direction,
             node: port.node.clone(),
+            device_id: port.nic,
             port: Some(name.clone()),
-            explanation: ruleset.explain(&judgement, &query),
+            explanation,
+            first: Enforcer::Software,
+            established: makes.then_some(Enforcer::Software),
         })
     };
     let egress = judge(from, sender, Direction::Egress, destination)?;
@@ -156,7 +189,7 @@ pub fn explain(model: &Model, ids: &Ids, question: &Question) -> Result<Answer, 
         Some((name, port)) if name.vpc() == from.vpc() => {
             judge(name, port, Direction::Ingress, source)?
         }
-        Some((name, port)) => {
+        Some((name, _)) => {
             let reason = if model.are_peered(&from.vpc(), &name.vpc()) {
                 format!(
                     "{from} and {name} are in peered VPCs, between which nothing is forwarded yet"
@@ -164,18 +197,70 @@ pub fn explain(model: &Model, ids: &Ids, question: &Question) -> Result<Answer, 
             } else {
                 format!("{from} and {name} are in different VPCs, which never reach each other")
             };
-            refusal(&port.node, Some(name), reason)
+            refusal(sender, Some(name), reason)
         }
-        None => refusal(&sender.node, None, nobody(model, from, destination)),
+        None => refusal(sender, None, nobody(model, from, destination)),
     };
-    let steps = vec![egress, ingress];
-    let allow = steps.iter().all(|step| step.explanation.allow);
-    Ok(Answer {
-        allow,
-        steps,
+    let mut answer = Answer {
+        allow: egress.explanation.allow && ingress.explanation.allow,
+        steps: vec![egress, ingress],
         source,
         destination,
-    })
+        route: None,
+        entries: Vec::new(),
+    };
+    if !answer.allow {
+        // Nothing is established of which an end refuses the first packet.
+        for step in &mut answer.steps {
+            step.established = None;
+        }
+    }
+    if let Some((name, port)) = receiver.filter(|(name, _)| name.vpc() == from.vpc()) {
+        let tuple = Tuple {
+            src: source,
+            dst: destination,
+            proto: question.protocol,
+            sport: question.source_port,
+            dport: question.destination_port,
+        };
+        let from = End {
+            name: from,
+            port: sender,
+        };
+        answer.carried(model, ids, from, End { name, port }, tuple)?;
+    }
+    Ok(answer)
+}
+
+impl Answer {
+    /// What becomes of the packet; who refuses first says how.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let refusing = self.steps.iter().find(|step| !step.explanation.allow);
+        refusing.map_or(Verdict::Allow, |step| step.explanation.verdict)
+    }
+
+    fn carried(
+        &mut self,
+        model: &Model,
+        ids: &Ids,
+        from: End<'_>,
+        to: End<'_>,
+        tuple: Tuple,
+    ) -> Result<(), ExplainError> {
+        self.route = route::route(model, ids, from, to, tuple.dst)?;
+        let Some(route) = self.route.as_ref().filter(|_| self.allow) else {
+            return Ok(());
+        };
+        self.entries = route::entries(ids, route.vni, from, to, tuple, &self.steps)?;
+        for step in &mut self.steps {
+            let has = |e: &FlowEntry| e.node == step.node && e.device_id == step.device_id;
+            if self.entries.iter().any(has) {
+                step.established = Some(Enforcer::Flow);
+            }
+        }
+        Ok(())
+    }
 }
 
 fn port<'a>(model: &'a Model, name: &PortName) -> Result<&'a Port, ExplainError> {
@@ -210,19 +295,25 @@ fn nobody(model: &Model, from: &PortName, ip: Addr) -> String {
     }
 }
 
-fn refusal(node: &NodeName, port: Option<&PortName>, reason: String) -> Step {
+/// It ends at the sender's node, before any receiver is asked.
+fn refusal(sender: &Port, port: Option<&PortName>, reason: String) -> Step {
     Step {
         direction: Direction::Ingress,
-        node: node.clone(),
+        node: sender.node.clone(),
+        device_id: sender.nic,
         port: port.cloned(),
         explanation: Explanation {
             allow: false,
             verdict: Verdict::Deny,
             rule: None,
             reason,
+            stateful: true,
+            log: false,
             tiers: Vec::new(),
             near: Vec::new(),
             audit: None,
         },
+        first: Enforcer::Mapping,
+        established: None,
     }
 }

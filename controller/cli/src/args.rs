@@ -204,6 +204,9 @@ pub(crate) struct Explain {
     /// IPv6, where both ends have both
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
+    /// Ask documents, and no server; needs --file
+    #[arg(long, requires = "files")]
+    pub(crate) offline: bool,
     /// Ask these documents instead of a server
     #[arg(short, long = "file", value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,

@@ -20,6 +20,15 @@ impl Messages {
 
     /// A message, by its name in `penstock.v1`.
     pub(crate) fn value(&self, name: &str, message: &impl Message) -> Result<Value, Failure> {
+        self.write(name, message, false)
+    }
+
+    /// The same, its fields named as in the schema.
+    pub(crate) fn snake_case(&self, name: &str, message: &impl Message) -> Result<Value, Failure> {
+        self.write(name, message, true)
+    }
+
+    fn write(&self, name: &str, message: &impl Message, snake: bool) -> Result<Value, Failure> {
         let descriptor = self
             .0
             .get_message_by_name(&format!("penstock.v1.{name}"))
@@ -29,7 +38,8 @@ impl Messages {
         // Numbers as numbers, and what is zero shows too.
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)
-            .skip_default_fields(false);
+            .skip_default_fields(false)
+            .use_proto_field_name(snake);
         dynamic
             .serialize_with_options(serde_json::value::Serializer, &options)
             .map_err(wrong)

@@ -92,8 +92,21 @@ fn explain_names_the_rule_at_both_ends() {
         "ALLOW  TCP 10.0.0.21 -> 10.0.0.11 port 80
   egress   ALLOW  tenants/blue/vpcs/main/ports/client on nodes/host-b
            rule tenants/blue/vpcs/main/securityGroups/client/rules/web-pages allows TCP to port 80 towards 10.0.0.11
+           admin     no rule matches
+           tenant    decides
+                       ALLOW   tenants/blue/vpcs/main/securityGroups/client/rules/web-pages  <- counts
+           enforced: first packet by software, then the connection by NIC 1, stage flow
   ingress  ALLOW  tenants/blue/vpcs/main/ports/web on nodes/host-a
            rule tenants/blue/vpcs/main/securityGroups/web/rules/from-client allows TCP to port 80 from 10.0.0.21
+           admin     no rule matches
+           tenant    decides
+                       ALLOW   tenants/blue/vpcs/main/securityGroups/web/rules/from-client  <- counts
+           enforced: first packet by software, then the connection by NIC 1, stage flow
+  route    10.0.0.11/32 in VNI 1001 is next hop 4: VXLAN 192.168.50.12 -> 192.168.50.11 with VNI 1001, to NIC 1 of nodes/host-a; IP packets up to 1550 bytes
+  entries  nodes/host-a NIC 1: from the wire, VNI 1001, 10.0.0.21:40000 -> 10.0.0.11:80 protocol 6: to next hop 4
+           nodes/host-a NIC 1: from tenants/blue/vpcs/main/ports/web, VNI 1001, 10.0.0.11:80 -> 10.0.0.21:40000 protocol 6: to next hop 2
+           nodes/host-b NIC 1: from tenants/blue/vpcs/main/ports/client, VNI 1001, 10.0.0.21:40000 -> 10.0.0.11:80 protocol 6: to next hop 4
+           nodes/host-b NIC 1: from the wire, VNI 1001, 10.0.0.11:80 -> 10.0.0.21:40000 protocol 6: to next hop 2
 "
     );
     let verdict = |more: &[&str]| {
@@ -149,6 +162,7 @@ fn explain_says_why_a_packet_goes_nowhere() {
     ] {
         let (code, out) = told(&[
             "explain",
+            "--offline",
             "-f",
             EXAMPLE,
             "--from",
@@ -257,6 +271,54 @@ fn explain_knows_tiers_protocols_and_peerings() {
         output.status.code() == Some(2) && error.contains("ROCEV2 is UDP to port 4791"),
         "{error}"
     );
+}
+
+/// Names as in the schema, everything there, and nothing that only text has.
+#[test]
+fn explain_as_json_has_the_shape_of_the_schema() {
+    let ask = |to: &str, dport: &str| {
+        let from = "research/train/login";
+        let (code, out) = told(&[
+            "explain",
+            "--offline",
+            "-f",
+            "examples/tiers",
+            "--from",
+            from,
+            "--to",
+            to,
+            "--proto",
+            "tcp",
+            "--dport",
+            dport,
+            "-o",
+            "json",
+        ]);
+        assert_eq!(code, 0, "{out}");
+        serde_json::from_str::<serde_json::Value>(&out).expect("JSON")
+    };
+    let rejected = ask("research/train/trainer-1", "22");
+    let rule = "tenants/research/vpcs/train/policies/otherwise/rules/rest-out";
+    let egress = &rejected["steps"][0];
+    assert_eq!(rejected["verdict"], "REJECT");
+    assert_eq!(egress["rule"], rule);
+    assert_eq!(egress["first_packet"], "SOFTWARE");
+    assert_eq!(egress["tiers"][1]["outcome"], "NOT_SELECTED");
+    assert_eq!(
+        egress["tiers"][2],
+        serde_json::json!({
+            "tier": "BASELINE", "outcome": "DECIDED", "matches_left_out": 0,
+            "matches": [{"rule": rule, "action": "REJECT", "decides": true, "audit": false}],
+        })
+    );
+    let ingress = &rejected["steps"][1];
+    assert_eq!(ingress["tiers"][1]["outcome"], "CLOSED");
+    assert!(ingress["near_misses"][0]["why"].is_string(), "{ingress}");
+    assert_eq!(rejected["route"]["local"]["attachment"], "res-trainer-1");
+    assert_eq!(rejected["entries"], serde_json::json!([]));
+    let peered = ask("storage/data/server-1", "2049");
+    assert!(peered["route"].is_null(), "{peered}");
+    assert_eq!(peered["steps"][1]["first_packet"], "NIC_MAPPING");
 }
 
 /// What cannot be understood has exit code 2 and says what to write.

@@ -206,6 +206,7 @@ impl Diagnostics for Store {
             }],
             source_ip: "10.0.0.21".into(),
             destination_ip: "10.0.0.11".into(),
+            ..v1::ExplainResponse::default()
         }))
     }
 

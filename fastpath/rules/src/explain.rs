@@ -29,10 +29,14 @@ pub struct Explanation {
     pub rule: Option<String>,
     /// One sentence.
     pub reason: String,
+    /// What it opens is a connection; else each packet is judged by itself.
+    pub stateful: bool,
+    /// The deciding rule wants it told.
+    pub log: bool,
     /// What each tier says, as far as they are asked.
     pub tiers: Vec<TierSays>,
-    /// Where it is closed: rules that allow something like it, the closest
-    /// first, at most eight.
+    /// Where it is closed, or refused by default: rules that allow something like
+    /// it, the closest first, at most eight.
     pub near: Vec<NearMiss>,
     /// It passes because a list is in audit: what would refuse it.
     pub audit: Option<String>,
@@ -70,7 +74,10 @@ impl Ruleset {
             Decision::Closed | Decision::VpcDefault | Decision::NoPort => None,
         };
         let near = match judgement.decision {
-            Decision::Closed => self.near(query),
+            Decision::Closed => self.near(query, &[Tier::Tenant]),
+            Decision::VpcDefault if !judgement.allow() => {
+                self.near(query, &[Tier::Admin, Tier::Baseline])
+            }
             Decision::Rule(_) | Decision::VpcDefault | Decision::NoPort => Vec::new(),
         };
         Explanation {
@@ -78,6 +85,8 @@ impl Ruleset {
             verdict: judgement.verdict,
             rule,
             reason,
+            stateful: judgement.stateful,
+            log: judgement.log,
             tiers: self.tiers(query),
             near,
             audit: judgement.audit.map(|decision| {
@@ -133,14 +142,14 @@ impl Ruleset {
         }
     }
 
-    fn near(&self, query: &Query) -> Vec<NearMiss> {
+    fn near(&self, query: &Query, tiers: &[Tier]) -> Vec<NearMiss> {
         let Some(port) = self.port(query.port) else {
             return Vec::new();
         };
-        let lists = self.asked(query, Tier::Tenant);
-        let rules = lists.iter().flat_map(|(_, list): &(_, &List)| &list.rules);
+        let lists = tiers.iter().flat_map(|tier| self.asked(query, *tier));
+        let rules = lists.flat_map(|(_, list): (_, &List)| &list.rules);
         let mut found: Vec<(usize, NearMiss)> = rules
-            .filter(|rule| rule.direction == query.direction)
+            .filter(|rule| rule.direction == query.direction && rule.action == Action::Allow)
             .map(|rule| (rule, self.misses(port.vni, rule, query)))
             // A list in audit may hold one that matches.
             .filter(|(_, misses)| !misses.is_empty())

@@ -88,6 +88,53 @@ pub fn judge(model: &Model, packet: &Packet) -> Option<Judged> {
     Some(judged)
 }
 
+/// A rule that matches a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Full name.
+    pub rule: String,
+    /// What it says.
+    pub action: Action,
+    /// Its list is in audit.
+    pub audit: bool,
+}
+
+/// All rules of a tier that match a packet at a port that exists, in the order in which
+/// they are asked; whether the tier is asked at all is no matter.
+#[must_use]
+pub fn matching(model: &Model, tier: Tier, packet: &Packet) -> Vec<Match> {
+    let home = packet.port.vpc();
+    let Some(port) = model.ports.get(&packet.port) else {
+        return Vec::new();
+    };
+    let lists = lists(model, &home, port, packet);
+    let mut found: Vec<(&List<'_>, &Rule)> = lists
+        .iter()
+        .filter(|list| list.tier == tier && (tier != Tier::Tenant || list.selects))
+        .flat_map(|list| list.rules.iter().map(move |rule| (list, rule)))
+        .filter(|(_, rule)| matches(model, &home, rule, packet))
+        .collect();
+    found.sort_by_key(|(list, rule)| {
+        let priorities = match tier {
+            Tier::Tenant => (0, 0),
+            Tier::Admin | Tier::Baseline => (list.priority, rule.priority),
+        };
+        (
+            priorities,
+            restrictive(rule.action),
+            !rule.stateful,
+            list.name,
+            rule.name.as_str(),
+        )
+    });
+    let told = found.into_iter().map(|(list, rule)| Match {
+        rule: format!("{}/rules/{}", list.name, rule.name),
+        action: rule.action,
+        audit: list.audit,
+    });
+    told.collect()
+}
+
 /// Everything that speaks of the port.
 fn lists<'a>(model: &'a Model, home: &VpcName, port: &Port, packet: &Packet) -> Vec<List<'a>> {
     let mut lists = Vec::new();
@@ -162,12 +209,6 @@ fn ordered(
     tier: Tier,
     packet: &Packet,
 ) -> Option<Judged> {
-    let restrictive = |action| match action {
-        Action::Deny => 0,
-        Action::Reject => 1,
-        Action::Pass => 2,
-        Action::Allow => 3,
-    };
     let (list, rule) = lists
         .iter()
         .filter(|list| list.tier == tier)
@@ -190,6 +231,15 @@ fn ordered(
         Action::Reject => Verdict::Reject,
     };
     Some(by_rule(list.name, rule, verdict))
+}
+
+const fn restrictive(action: Action) -> u8 {
+    match action {
+        Action::Deny => 0,
+        Action::Reject => 1,
+        Action::Pass => 2,
+        Action::Allow => 3,
+    }
 }
 
 fn by_rule(list: &str, rule: &Rule, verdict: Verdict) -> Judged {

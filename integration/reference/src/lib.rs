@@ -3,7 +3,7 @@
 //! data plane nothing that decides: of other crates it takes the shape of the
 //! documents, and addresses as numbers.
 //!
-//! [`judge`] answers for one packet at one port; `docs/policy.md` says the same in
+//! [`judge`] answers for one packet at one port, [`matching`] lists the rules that speak of it; `docs/policy.md` says the same in
 //! words. [`random`] makes models and packets near their boundaries.
 
 #![forbid(unsafe_code)]
@@ -12,4 +12,4 @@ mod judge;
 mod matching;
 pub mod random;
 
-pub use judge::{By, Judged, Packet, Verdict, judge};
+pub use judge::{By, Judged, Match, Packet, Verdict, judge, matching};

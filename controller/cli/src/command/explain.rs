@@ -1,6 +1,5 @@
 //! `explain`: asks a server, or documents.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use penstock_api::{convert, v1};
@@ -14,6 +13,8 @@ use crate::failure::Failure;
 use crate::message::Messages;
 use crate::output;
 use crate::session::{Session, port_name};
+
+mod text;
 
 /// The UDP port of RoCEv2.
 const ROCE: u16 = 4791;
@@ -75,6 +76,19 @@ impl Packet {
                 }),
             },
         }
+    }
+}
+
+impl Packet {
+    /// The packet in a line.
+    fn line(&self, answer: &v1::ExplainResponse) -> String {
+        let service = match self.icmp {
+            Some((kind, code)) => format!("type {kind} code {code}"),
+            None => format!("port {}", self.destination_port),
+        };
+        let (from, to) = (&answer.source_ip, &answer.destination_ip);
+        let protocol = self.protocol.as_str_name();
+        format!("{protocol} {from} -> {to} {service}")
     }
 }
 
@@ -146,47 +160,7 @@ fn show(packet: &Packet, answer: &v1::ExplainResponse, format: Format) -> Result
     let messages = Messages::new()?;
     output::one(
         format,
-        || messages.value("ExplainResponse", answer),
-        || Ok(in_words(packet, answer)),
+        || messages.snake_case("ExplainResponse", answer),
+        || Ok(text::answer(&packet.line(answer), answer)),
     )
-}
-
-fn in_words(packet: &Packet, answer: &v1::ExplainResponse) -> String {
-    let v1::ExplainResponse {
-        verdict: _,
-        steps,
-        source_ip,
-        destination_ip,
-    } = answer;
-    let service = match packet.icmp {
-        Some((kind, code)) => format!("type {kind} code {code}"),
-        None => format!("port {}", packet.destination_port),
-    };
-    let mut out = format!(
-        "{}  {} {source_ip} -> {destination_ip} {service}\n",
-        answer.verdict().as_str_name(),
-        packet.protocol.as_str_name(),
-    );
-    for step in steps {
-        let way = match step.direction() {
-            v1::Direction::Egress => "egress",
-            v1::Direction::Ingress | v1::Direction::Unspecified => "ingress",
-        };
-        let port = if step.port.is_empty() {
-            "no port"
-        } else {
-            &step.port
-        };
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            out,
-            "  {way:<7}  {}  {port} on {}",
-            step.verdict().as_str_name(),
-            step.node
-        );
-        for line in step.reason.lines() {
-            let _ = writeln!(out, "           {line}");
-        }
-    }
-    out
 }
