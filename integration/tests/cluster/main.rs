@@ -6,6 +6,7 @@ mod mtu;
 mod netem;
 mod nics;
 mod p4rt;
+mod policy;
 mod wire_care;
 
 use std::path::Path;
