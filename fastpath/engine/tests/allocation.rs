@@ -197,3 +197,93 @@ fn judging_again_allocates_nothing_either() {
     assert_eq!(bed.counters(0).connections.revoked, 60);
     assert_eq!(bed.counters(0).connections.live, 0);
 }
+
+#[test]
+fn what_policy_says_beside_yes_and_no_allocates_nothing() {
+    use penstock_rules::model::{Action, Applies, Direction, List, OnChange, Rule, Tier};
+    let put = |bed: &mut Bed, deny_web: bool| {
+        bed.change(|_, policy| {
+            let tcp = Some(penstock_flow::tuple::proto::TCP);
+            let rule = |name, port: u16| {
+                bed::world::rule(name, Direction::Egress, tcp, &[(port, port)], vec![])
+            };
+            let list = |name: &str, rules| List {
+                tier: Tier::Admin,
+                applies: Applies::Vpc,
+                rules,
+                ..List::of_group(name.into(), bed::world::BLUE, 0)
+            };
+            let web = Rule {
+                action: if deny_web {
+                    Action::Deny
+                } else {
+                    Action::Allow
+                },
+                ..rule("web", 80)
+            };
+            let says = vec![
+                Rule {
+                    action: Action::Reject,
+                    ..rule("no", 81)
+                },
+                Rule {
+                    stateful: false,
+                    log: true,
+                    ..rule("each", 82)
+                },
+                Rule {
+                    action: Action::Deny,
+                    ..rule("maybe", 80)
+                },
+            ];
+            policy.lists.insert(
+                8,
+                List {
+                    on_change: OnChange::Persist,
+                    ..list("persist", vec![web])
+                },
+            );
+            policy.lists.insert(9, list("says", says[..2].to_vec()));
+            policy.lists.insert(
+                10,
+                List {
+                    audit: true,
+                    priority: 1,
+                    ..list("audit", says[2..].to_vec())
+                },
+            );
+        });
+    };
+    let mut bed = Bed::new();
+    put(&mut bed, false);
+    let mut frames = Vec::new();
+    for n in 0..120 {
+        let talk = Talk {
+            sport: 10_000 + n,
+            dport: 80 + n % 3,
+            v6: n % 2 == 0,
+            ..Talk::new("a", ["b", "c"][usize::from(n / 3) % 2])
+        };
+        let syn = Layer4::Tcp {
+            sport: talk.sport,
+            dport: talk.dport,
+            flags: SYN,
+            seq: 1000,
+            ack: 0,
+        };
+        let device_port = bed.place("a").device_port();
+        frames.push(Some((
+            device_port,
+            build(&talk.headers(&bed, false, syn), 0),
+        )));
+    }
+    assert_eq!(run(&mut bed, &frames).0, 0);
+    put(&mut bed, true);
+    let ticks: Vec<_> = (0..10).map(|_| None).collect();
+    assert_eq!(run(&mut bed, &ticks).0, 0);
+    let c = bed.counters(0);
+    assert_eq!((c.judged.rejected, c.judged.logged), (40, 40), "{c:?}");
+    assert_eq!((c.judged.would_drop, c.judged.stateless), (40, 40), "{c:?}");
+    assert_eq!((c.connections.persisted, c.connections.revoked), (40, 0));
+    assert_eq!(bed.nodes[0].engine.allowed().count(), 40);
+}
