@@ -21,7 +21,7 @@ const FLOORS: &[(u32, &[&str])] = &[
             "penstock-engine",
         ],
     ),
-    (4, &["penstock-api", "penstock-offline"]),
+    (4, &["penstock-api", "penstock-offline", "penstock-verify"]),
     (5, &["penstockd", "penstock-cli", "penstock-worker"]),
     (
         6,

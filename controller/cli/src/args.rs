@@ -18,7 +18,7 @@ pub(crate) struct Args {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  the documents have problems; each is told with its line
+  1  the documents have problems; each is told with its line. `verify`: not proved
   2  the command line, or a file that it names, cannot be understood
   3  the server cannot be reached, did not answer in time, or failed
   4  the server refused: not there, changed meanwhile, still referred to
@@ -112,6 +112,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Run a capture through the engines that documents make, without a server
     Replay(Replay),
+    /// Prove that NICs would do what is declared and nothing else
+    Verify(Verify),
     /// Check documents without a server
     Check {
         /// Documents that are complete together
@@ -226,6 +228,16 @@ pub(crate) struct Replay {
     /// Only so many packets
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Verify {
+    /// Prove these documents, complete together, instead of what a server has
+    #[arg(short, long = "file", value_name = "FILE|DIR")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether packets get from one VPC to the other, either way: full names, or TENANT/VPC
+    #[arg(long, num_args = 2, value_names = ["VPC", "VPC"])]
+    pub(crate) isolated: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

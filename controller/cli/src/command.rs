@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use penstock_policies::document::{self, Documents};
+use penstock_policies::model::VpcName;
 
 use crate::args::{Admin, Args, Command};
 use crate::failure::Failure;
@@ -18,6 +19,7 @@ mod observe;
 mod replay;
 mod status;
 mod table;
+mod verify;
 mod wait;
 
 pub(crate) use certs::Error as CertsError;
@@ -36,6 +38,10 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             explain::online(&Session::open(&global).await?, &explain, format).await
         }
         Command::Replay(wanted) => replay::run(&wanted, format),
+        Command::Verify(wanted) if !wanted.files.is_empty() => verify::offline(&wanted, format),
+        Command::Verify(wanted) => {
+            verify::online(&Session::open(&global).await?, &wanted, format).await
+        }
         Command::Apply { files, dry_run } => {
             // What cannot be read need not be sent.
             let documents = read(&files, format)?;
@@ -90,6 +96,15 @@ fn read(files: &[PathBuf], format: crate::args::Format) -> Result<Documents, Fai
     }
     output::problems(format, &documents.problems)?;
     Err(Failure::Problems(documents.problems.len()))
+}
+
+/// A VPC's full name from itself or from TENANT/VPC.
+fn vpc_name(argument: &str, text: &str) -> Result<VpcName, Failure> {
+    let name = match text.split('/').collect::<Vec<_>>().as_slice() {
+        [tenant, vpc] => format!("tenants/{tenant}/vpcs/{vpc}"),
+        _ => text.to_owned(),
+    };
+    VpcName::parse(&name).map_err(|error| Failure::Usage(format!("{argument}: {error}")))
 }
 
 fn load(files: &[PathBuf]) -> Result<Documents, Failure> {

@@ -20,6 +20,9 @@ pub(crate) enum Failure {
     /// Documents have problems, which have been printed.
     #[error("{0} problem{s} found", s = if *.0 == 1 { "" } else { "s" })]
     Problems(usize),
+    /// What NICs would do is not what documents say; it has been printed.
+    #[error("not proved")]
+    NotProved,
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -56,7 +59,7 @@ pub(crate) enum Failure {
 impl Failure {
     fn code(&self) -> u8 {
         match self {
-            Self::Problems(_) => 1,
+            Self::Problems(_) | Self::NotProved => 1,
             Self::Usage(_) | Self::Load(_) | Self::Credentials(_) | Self::Certs(_) => 2,
             Self::Connect(ConnectError::Address { .. } | ConnectError::Scheme { .. }) => 2,
             Self::Server(status) => match status.code() {

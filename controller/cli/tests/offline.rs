@@ -424,3 +424,63 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let output = child.wait_with_output().expect("an end");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
 }
+
+#[test]
+fn verify_proves_what_documents_would_make() {
+    let (code, out) = told(&["verify", "-f", "examples/two-tenants"]);
+    assert!(code == 0 && out.starts_with("proved: "), "{out}");
+    assert!(out.ends_with("none reaches another\n"), "{out}");
+    let asked = [
+        "verify",
+        "-f",
+        "examples/two-tenants",
+        "--isolated",
+        "blue/main",
+        "tenants/red/vpcs/main",
+    ];
+    assert_eq!(
+        told(&asked),
+        (
+            0,
+            "isolated: no packet of tenants/blue/vpcs/main reaches tenants/red/vpcs/main, nor the other \
+             way round\n"
+                .to_owned()
+        )
+    );
+    let (code, out) = told(&["verify", "-f", "examples/tiers", "-o", "json"]);
+    let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(code, 0, "{out}");
+    assert_eq!(value["proved"], true, "{out}");
+    assert_eq!(value["violations"], serde_json::json!([]), "{out}");
+    assert!(
+        value["rows"].as_u64().is_some_and(|rows| rows > 20),
+        "{out}"
+    );
+}
+
+#[test]
+fn verify_answers_with_a_packet_where_there_is_one() {
+    let asked = [
+        "verify",
+        "-f",
+        "examples/two-tenants",
+        "--isolated",
+        "blue/main",
+        "blue/main",
+    ];
+    let (code, out) = told(&asked);
+    assert!(
+        code == 1 && out.starts_with("not isolated: tenants/blue/vpcs/main/ports/"),
+        "{out}"
+    );
+    assert!(out.trim_end().ends_with(" gets it"), "{out}");
+    let (code, _) = told(&[
+        "verify",
+        "-f",
+        "examples/two-tenants",
+        "--isolated",
+        "blue/main",
+        "no/vpc",
+    ]);
+    assert_eq!(code, 2);
+}

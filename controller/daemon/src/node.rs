@@ -7,7 +7,7 @@
 //! a lost connection except how often it was lost.
 //!
 //! Order within one round: the policy first (closing takes effect there, and a
-//! new port learns its device port there), then tables.
+//! new port learns its device port there), then tables, each once it is proved.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ mod backoff;
 mod desired;
 mod nic;
 mod policy;
+mod proof;
 mod session;
 
 use backoff::Backoff;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use penstock_offline::capture::Reader;
 use penstock_offline::replay::{Options, Record, Replay as Run};
-use penstock_policies::model::{Model, VpcName};
+use penstock_policies::model::Model;
 
 use crate::args::{Format, Replay};
 use crate::failure::Failure;
@@ -32,7 +32,8 @@ pub(super) fn run(args: &Replay, format: Format) -> Result<(), Failure> {
             return Err(Failure::Problems(all.len()));
         }
     };
-    let vpc = args.vpc.as_deref().map(vpc_name).transpose()?;
+    let vpc = args.vpc.as_deref();
+    let vpc = vpc.map(|text| super::vpc_name("--vpc", text)).transpose()?;
     let options = Options {
         vpc,
         ..Options::default()
@@ -93,13 +94,4 @@ fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
             path.display()
         ))),
     }
-}
-
-/// A VPC's full name from itself or from TENANT/VPC.
-fn vpc_name(text: &str) -> Result<VpcName, Failure> {
-    let name = match text.split('/').collect::<Vec<_>>().as_slice() {
-        [tenant, vpc] => format!("tenants/{tenant}/vpcs/{vpc}"),
-        _ => text.to_owned(),
-    };
-    VpcName::parse(&name).map_err(|error| Failure::Usage(format!("--vpc: {error}")))
 }

@@ -74,6 +74,9 @@ struct Session<'a> {
     lost: (Lost, mpsc::Receiver<(u32, Loss)>),
     /// What was last written without any problem.
     settled: BTreeMap<u32, Desired>,
+    /// Programs that were last shown to be right, and the revision of the node's plan by
+    /// which they were.
+    proved: (u64, BTreeMap<u32, Desired>),
     /// Entries that each NIC has by resource.
     counts: BTreeMap<u32, BTreeMap<Arc<str>, u64>>,
     /// What is known of each declared NIC.
@@ -195,6 +198,7 @@ impl<'a> Session<'a> {
             nics,
             lost,
             settled: BTreeMap::new(),
+            proved: (0, BTreeMap::new()),
             counts: BTreeMap::new(),
             states: BTreeMap::new(),
         })

@@ -62,6 +62,8 @@ reasons! {
     TableFull,
     /// The NIC refuses an entry.
     Refused,
+    /// The NIC's program is not shown to be right, and so is not written.
+    NotProved,
     /// Packets as large as declared do not fit the underlay.
     MtuTooSmall,
     /// A fault of the controller's own.

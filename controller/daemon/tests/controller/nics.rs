@@ -174,3 +174,42 @@ async fn uplinks_that_take_less_than_declared_degrade_their_node_alone() {
     }
     controller.stop().await;
 }
+
+#[tokio::test]
+async fn a_program_that_is_not_proved_is_not_written() {
+    let worker = Worker::start("n1", 1, NICS).await;
+    let controller = bed(&worker).await;
+    controller.programmed("nodes/n1").await;
+    let before: Vec<_> = (1..=2).map(|id| worker.entries(id)).collect();
+    // The worker says that a port is where NIC 1 has its uplink: its tunnels would be
+    // taken for what the port sends.
+    let uplink = 501;
+    worker
+        .state
+        .lock()
+        .interfaces
+        .insert("veth1".to_owned(), uplink);
+    let message = until("the node is degraded", async || {
+        let status = status(&controller, "nodes/n1").await;
+        let found = degraded(&status).cloned()?;
+        (found.reason == "NotProved").then_some(found.message)
+    })
+    .await;
+    assert!(message.contains("1 of 8 NICs"), "{message}");
+    assert!(
+        message.contains("table vport") && message.contains("no port of this NIC is there"),
+        "{message}"
+    );
+    // What was proved is still there, and the other NICs are as they should be.
+    assert_eq!(worker.entries(1), before[0]);
+    assert_eq!(worker.entries(2), before[1]);
+    // With the interface where it was, all is well again.
+    worker
+        .state
+        .lock()
+        .interfaces
+        .insert("veth1".to_owned(), 1001);
+    controller.programmed("nodes/n1").await;
+    assert_eq!(degraded(&status(&controller, "nodes/n1").await), None);
+    controller.stop().await;
+}

@@ -9,8 +9,9 @@ use tokio::task::JoinSet;
 use super::{Error, Session};
 use crate::dial;
 use crate::node::desired;
-use crate::node::nic::{Nic, OpenError, Synced};
+use crate::node::nic::{Desired, Nic, OpenError, Synced};
 use crate::node::policy::LinkError;
+use crate::node::proof;
 use crate::plan::{NodePlan, Plan};
 use crate::status::{Problem, Reason};
 
@@ -35,6 +36,7 @@ impl Session<'_> {
         let mut failure = None;
         let mut syncs = JoinSet::new();
         let tables = desired::tables(target, &interfaces, &self.uplink_macs())?;
+        let mut refused = self.prove(target, &interfaces, &tables).await;
         // A NIC that is no longer declared keeps what it has.
         self.nics.retain(|id, _| tables.contains_key(id));
         self.settled.retain(|id, _| tables.contains_key(id));
@@ -43,6 +45,20 @@ impl Session<'_> {
         for (device_id, desired) in tables {
             self.look_at_uplink(device_id);
             if let Err(problem) = self.check_nic(target, device_id) {
+                self.note_nic(device_id, &problem);
+                failure.get_or_insert(problem);
+                continue;
+            }
+            // The program before stays, which was proved.
+            if let Some(why) = refused.remove(&device_id) {
+                let problem = Problem::new(Reason::NotProved, why);
+                tracing::error!(
+                    node = self.name,
+                    device_id,
+                    why = problem.message,
+                    "a program is not written, because it is not proved"
+                );
+                self.settled.remove(&device_id);
                 self.note_nic(device_id, &problem);
                 failure.get_or_insert(problem);
                 continue;
@@ -120,6 +136,24 @@ impl Session<'_> {
             report.drift += drift;
         });
         Ok(!retry)
+    }
+
+    /// Looks at programs that have not been looked at; answers which must not be written.
+    async fn prove(
+        &mut self,
+        target: &NodePlan,
+        interfaces: &Interfaces,
+        tables: &BTreeMap<u32, Desired>,
+    ) -> BTreeMap<u32, String> {
+        if self.proved.0 == target.revision && self.proved.1 == *tables {
+            return BTreeMap::new();
+        }
+        let macs = self.uplink_macs();
+        let proof = proof::prove(target, interfaces.clone(), macs, tables).await;
+        if proof.refused.is_empty() {
+            self.proved = (target.revision, tables.clone());
+        }
+        proof.refused
     }
 
     fn fail(&self, problem: Problem) {
