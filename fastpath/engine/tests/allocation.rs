@@ -221,7 +221,7 @@ fn what_policy_says_beside_yes_and_no_allocates_nothing() {
                 },
                 ..rule("web", 80)
             };
-            let says = vec![
+            let says = [
                 Rule {
                     action: Action::Reject,
                     ..rule("no", 81)
