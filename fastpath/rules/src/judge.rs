@@ -30,11 +30,8 @@ struct Peer<'a> {
     network: &'a Network,
     addr: Addr,
     groups: &'a [GroupId],
-    /// Of its groups, and of its address.
-    tags: [Tag; AT_HAND],
-    known: usize,
-    /// There are more than that.
-    more: bool,
+    /// Of its groups, and of its address; none where they are too many.
+    tags: Option<&'a [Tag]>,
 }
 
 /// What a tier says.
@@ -48,9 +45,10 @@ impl Ruleset {
     /// Judges a packet that would open a connection. Allocates nothing.
     #[must_use]
     pub fn judge(&self, query: &Query) -> Judgement {
+        let mut room = Room::default();
         let Some(case) = self
             .compiled(query.port)
-            .and_then(|port| Case::new(self, port, query))
+            .and_then(|port| Case::new(self, port, query, &mut room))
         else {
             return Judgement::NO_PORT;
         };
@@ -64,23 +62,28 @@ impl Ruleset {
 }
 
 impl<'a> Case<'a> {
-    pub(crate) fn new(ruleset: &'a Ruleset, port: &'a Compiled, query: &Query) -> Option<Self> {
+    #[inline]
+    pub(crate) fn new(
+        ruleset: &'a Ruleset,
+        port: &'a Compiled,
+        query: &Query,
+        room: &'a mut Room,
+    ) -> Option<Self> {
         let vni = port.port.vni;
         let network = ruleset.network(vni)?;
         let own = port.ladder(query.direction);
         let wide = network.ladder(query.direction);
-        let mut peer = Peer {
+        let (mut groups, mut tags): (&[GroupId], _) = (&[], Some(&[][..]));
+        if !own.is_empty() || !wide.is_empty() {
+            groups = ruleset.groups_of(network, vni, query.peer);
+            tags = room.gather(network, query.peer, groups);
+        }
+        let peer = Peer {
             network,
             addr: query.peer,
-            groups: &[],
-            tags: [0; AT_HAND],
-            known: 0,
-            more: false,
+            groups,
+            tags,
         };
-        if !own.is_empty() || !wide.is_empty() {
-            peer.groups = ruleset.groups_of(network, vni, query.peer);
-            peer.gather();
-        }
         Some(Self {
             ruleset,
             direction: query.direction,
@@ -196,11 +199,10 @@ impl<'a> Case<'a> {
             return None;
         }
         let peer = &self.peer;
-        if peer.more {
-            return program.find_among(self.direction, self.header, peer.all());
+        match peer.tags {
+            Some(tags) => program.find(self.direction, self.header, tags),
+            None => program.find_among(self.direction, self.header, peer.all()),
         }
-        let tags = peer.tags.get(..peer.known).unwrap_or(&[]);
-        program.find(self.direction, self.header, tags)
     }
 }
 
@@ -209,19 +211,33 @@ impl Peer<'_> {
         let groups = self.groups.iter().map(|id| tags::group(*id));
         groups.chain(self.network.places.tags(self.addr))
     }
+}
 
-    fn gather(&mut self) {
-        let (mut tags, mut known) = ([0; AT_HAND], 0);
-        let mut more = false;
-        for tag in self.all() {
-            let Some(place) = tags.get_mut(known) else {
-                more = true;
-                break;
-            };
-            *place = tag;
+/// Where a judgement keeps its peer's tags.
+pub(crate) struct Room([Tag; AT_HAND]);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self([0; AT_HAND])
+    }
+}
+
+impl Room {
+    /// None where they are too many.
+    #[inline]
+    fn gather(&mut self, network: &Network, addr: Addr, groups: &[GroupId]) -> Option<&[Tag]> {
+        let mut known = 0;
+        let mut keep = |tag| {
+            if let Some(place) = self.0.get_mut(known) {
+                *place = tag;
+            }
             known += 1;
+        };
+        for group in groups {
+            keep(tags::group(*group));
         }
-        (self.tags, self.known, self.more) = (tags, known, more);
+        network.places.each_tag(addr, keep);
+        self.0.get(..known)
     }
 }
 

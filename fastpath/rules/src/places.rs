@@ -7,6 +7,7 @@
 //! bucket per level.
 
 mod bucket;
+mod starts;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -72,8 +73,27 @@ impl Places {
     }
 
     /// Every tag whose prefix holds `addr`, outside the tag's exceptions.
-    #[inline]
     pub(crate) fn tags(&self, addr: Addr) -> impl Iterator<Item = Tag> {
+        self.runs(addr)
+            .flatten()
+            .copied()
+            .filter(move |tag| self.counts(*tag, addr))
+    }
+
+    /// The same, told one by one.
+    #[inline]
+    pub(crate) fn each_tag(&self, addr: Addr, mut tell: impl FnMut(Tag)) {
+        for run in self.runs(addr) {
+            for tag in run {
+                if self.counts(*tag, addr) {
+                    tell(*tag);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn runs(&self, addr: Addr) -> impl Iterator<Item = &[Tag]> {
         let (spans, levels) = self.levels(addr.is_v4());
         spans
             .iter()
@@ -82,9 +102,12 @@ impl Places {
                 let bucket = level.buckets.get(&bucket_of(addr.0, base));
                 bucket.map_or_else(Runs::none, |b| b.around(bits(addr.0, base, to)))
             })
-            .flatten()
-            .copied()
-            .filter(move |tag| !is_holed(*tag) || !self.is_hole(*tag, addr))
+    }
+
+    /// Whether an address in a tag's prefix is outside its exceptions.
+    #[inline]
+    fn counts(&self, tag: Tag, addr: Addr) -> bool {
+        !is_holed(tag) || !self.is_hole(tag, addr)
     }
 
     #[cold]

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::model::{Action, Direction, List, ListId, Peer, Peers, Tier};
 use crate::query::RuleId;
-use crate::service::{Header, NONE, Rank, Service};
+use crate::service::{Cells, Header, NONE, Rank, Reach, Service};
 use crate::tags::{self, Tag, TagTable};
 
 /// A list and its program.
@@ -41,6 +41,8 @@ pub(crate) struct Ranked {
 pub(crate) struct Way {
     /// Rules about everyone.
     pub(crate) everyone: Option<Box<Service>>,
+    /// Where those match anything.
+    reach: Reach,
     /// Rules about peers of a tag: places in `services`.
     pub(crate) tags: TagTable,
     pub(crate) services: Box<[Service]>,
@@ -187,11 +189,14 @@ impl Way {
     #[inline]
     fn find(&self, header: Header, tags: &[Tag]) -> Rank {
         let mut found = match &self.everyone {
-            Some(everyone) => everyone.find(header),
-            None => NONE,
+            Some(everyone) if self.reach.has(header) => everyone.find(header),
+            _ => NONE,
         };
-        for tag in tags {
-            if let Some(service) = self.service(*tag) {
+        let mut may = self.tags.may(tags, header.cell());
+        while may != 0 {
+            let tag = tags.get(may.trailing_zeros() as usize);
+            may &= may - 1;
+            if let Some(service) = tag.and_then(|tag| self.service(*tag)) {
                 found = found.min(service.find(header));
             }
         }
@@ -240,18 +245,22 @@ impl Builder {
         let everyone = (!self.everyone.is_empty()).then(|| Box::new(service(&self.everyone)));
         let mut services = Vec::new();
         // Peers that the same rules name share a service.
-        let mut known = Map::<Vec<Rank>, u32>::default();
+        let mut known = Map::<Vec<Rank>, (u32, Cells)>::default();
         let mut entries = Vec::with_capacity(self.tags.len());
         for (tag, ranks) in self.tags {
             let next = u32::try_from(services.len()).unwrap_or(u32::MAX);
-            let place = *known.entry_ref(&ranks[..]).or_insert_with(|| {
+            let (place, cells) = *known.entry_ref(&ranks[..]).or_insert_with(|| {
                 services.push(service(&ranks));
-                next
+                (
+                    next,
+                    Cells::of(ranks.iter().filter_map(|rank| rules(*rank))),
+                )
             });
-            entries.push((tag, place));
+            entries.push((tag, place, cells));
         }
         Way {
             everyone,
+            reach: Reach::of(|| self.everyone.iter().filter_map(|rank| rules(*rank))),
             tags: TagTable::new(entries.into_iter()),
             services: services.into_boxed_slice(),
         }

@@ -5,6 +5,7 @@ mod ladder;
 mod link;
 mod measure;
 mod member;
+mod peers;
 mod put;
 mod settle;
 mod vpc;
@@ -28,7 +29,9 @@ use crate::query::RuleId;
 use crate::shards::{Shards, Slot, Slots};
 
 pub(crate) use ladder::Ladder;
+use member::Groups;
 pub use member::Member;
+use peers::PeerKey;
 pub(crate) use vpc::Network;
 
 /// A policy, compiled for lookup. Its memory is linear in the policy. It never
@@ -45,6 +48,8 @@ pub struct Ruleset {
     programs: Slots<Placed>,
     ports: Shards<PortId, Arc<Compiled>>,
     endpoints: Shards<(Vni, Addr), Member>,
+    /// What a judgement asks of the endpoints that have IPv4 addresses, close together.
+    peers: Shards<PeerKey, Groups>,
     vteps: Arc<BTreeMap<Addr, String>>,
     /// Counters of rules given away so far.
     counters: usize,
@@ -264,19 +269,6 @@ impl Ruleset {
     #[inline]
     pub(crate) fn compiled(&self, id: PortId) -> Option<&Compiled> {
         self.ports.get(&id).map(|compiled| &**compiled)
-    }
-
-    /// The groups that an address is a member of, as a VPC sees it: ascending.
-    #[inline]
-    pub(crate) fn groups_of(&self, network: &Network, vni: Vni, addr: Addr) -> &[GroupId] {
-        if let Some(member) = self.endpoints.get(&(vni, addr)) {
-            return member.groups();
-        }
-        // No address is in two of them.
-        let mut others = network.vpc.peers.iter();
-        others
-            .find_map(|peer| self.endpoints.get(&(*peer, addr)))
-            .map_or(&[], Member::groups)
     }
 }
 

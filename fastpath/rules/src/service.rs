@@ -5,6 +5,7 @@
 //! with source ports stand aside, as bitmaps. Peers that the same rules name
 //! share one service, so a rule of p peers and q ranges costs p + q.
 
+mod cells;
 mod check;
 mod coverage;
 mod sourced;
@@ -17,6 +18,7 @@ use penstock_flow::tuple::proto;
 
 use crate::model::{Protocol, Rule};
 
+pub(crate) use cells::{Cells, Reach};
 pub(crate) use check::{check, dports};
 pub(crate) use coverage::Coverage;
 use sourced::Sourced;

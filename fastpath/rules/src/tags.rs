@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use crate::model::{GroupId, SetId};
+use crate::service::Cells;
 
 /// One thing that a peer may be in: a group, a prefix set or a CIDR with its
 /// exceptions. A list looks up the tags of a peer, not the peer.
@@ -12,9 +13,6 @@ pub(crate) type Tag = u64;
 const SET: Tag = 1 << 61;
 const HOLED: Tag = 1 << 62;
 const CIDR: Tag = 1 << 63;
-
-/// Bits of a table's filter for each tag.
-const FILTER: usize = 16;
 
 /// No tag.
 const EMPTY: Tag = Tag::MAX;
@@ -37,12 +35,13 @@ pub(crate) const fn is_holed(tag: Tag) -> bool {
     tag & HOLED != 0
 }
 
-/// Services by tag: open addressing, at most half full. Most tags that are asked
-/// for are not there, so a filter of a sixteenth's density is asked first, which
-/// stays in the nearest cache and nearly always says no.
+/// Services by tag: open addressing, at most half full. Most that is asked for is
+/// not there, or speaks of other ports, so a filter is asked first: a word for a
+/// tag, in which its service's cells are set, turned by the tag's hash because
+/// others may share the word.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TagTable {
-    /// A bit for each tag that is there, by the first bits of its hash.
+    /// A power of two, about one for each tag, or nothing.
     filter: Box<[u64]>,
     filter_shift: u32,
     /// A power of two, or nothing.
@@ -52,25 +51,26 @@ pub(crate) struct TagTable {
 }
 
 impl TagTable {
-    pub(crate) fn new(items: impl ExactSizeIterator<Item = (Tag, u32)>) -> Self {
+    /// Tags, what each leads to, and the cells where that matches anything.
+    pub(crate) fn new(items: impl ExactSizeIterator<Item = (Tag, u32, Cells)>) -> Self {
         let len = items.len();
         if len == 0 {
             return Self::default();
         }
         let size = (2 * len).next_power_of_two();
-        let bits = (FILTER * len).next_power_of_two().max(64);
+        let words = len.next_power_of_two().max(2);
         let mut table = Self {
-            filter: vec![0; bits / 64].into_boxed_slice(),
-            filter_shift: 64 - bits.trailing_zeros(),
+            filter: vec![0; words].into_boxed_slice(),
+            filter_shift: 64 - words.trailing_zeros(),
             entries: vec![(EMPTY, 0); size].into_boxed_slice(),
             shift: 64 - size.trailing_zeros(),
             len,
         };
         let mask = size - 1;
-        for (tag, value) in items {
-            let bit = hash(tag) >> table.filter_shift;
-            if let Some(word) = table.filter.get_mut((bit / 64) as usize) {
-                *word |= 1 << (bit % 64);
+        for (tag, value, cells) in items {
+            let hash = hash(tag);
+            if let Some(word) = table.filter.get_mut((hash >> table.filter_shift) as usize) {
+                *word |= cells.turned(hash as u32);
             }
             let mut at = table.place(tag);
             while let Some(entry) = table.entries.get_mut(at) {
@@ -84,17 +84,25 @@ impl TagTable {
         table
     }
 
+    /// Which of the tags, at most 32, may lead to something in this cell: a bit each.
+    /// Nothing here depends on what is found, so that all of it is read at once.
     #[inline]
-    pub(crate) fn get(&self, tag: Tag) -> Option<u32> {
-        let bit = hash(tag).checked_shr(self.filter_shift)?;
-        let word = self.filter.get((bit / 64) as usize)?;
-        if word >> (bit % 64) & 1 == 0 {
-            return None;
+    pub(crate) fn may(&self, tags: &[Tag], cell: u32) -> u32 {
+        if self.len == 0 {
+            return 0;
         }
-        self.look_up(tag)
+        let mut may = 0;
+        for (i, tag) in (0..).zip(tags) {
+            let hash = hash(*tag);
+            let word = self.filter.get((hash >> (self.filter_shift & 63)) as usize);
+            let cells = Cells(word.copied().unwrap_or(0));
+            may |= u32::from(cells.has(cell, hash as u32)) << (i & 31);
+        }
+        may
     }
 
-    fn look_up(&self, tag: Tag) -> Option<u32> {
+    #[inline]
+    pub(crate) fn get(&self, tag: Tag) -> Option<u32> {
         let mask = self.entries.len().checked_sub(1)?;
         let mut at = self.place(tag);
         // At most half full, so an empty entry comes.

@@ -6,8 +6,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use penstock_flow::Prefix;
 
+use super::starts::{Starts, Step};
 use super::{Edit, bits};
 use crate::holes::last;
 use crate::tags::Tag;
@@ -26,13 +29,6 @@ pub(crate) struct Bucket {
 
 /// No node.
 const NONE: u32 = u32::MAX;
-
-/// Most buckets speak of 16 bits: these need a quarter of the cache lines.
-#[derive(Clone, Debug)]
-enum Starts {
-    Short(Box<[u16]>),
-    Long(Box<[u64]>),
-}
 
 /// A prefix, as a lookup sees it.
 #[derive(Clone, Debug)]
@@ -87,6 +83,8 @@ impl Bucket {
         let mut nodes = Vec::<Node>::with_capacity(prefixes.len());
         let mut names = Vec::<Named>::with_capacity(prefixes.len());
         let mut all = Vec::<Tag>::new();
+        // Where each run of tags is, for most are the same as others.
+        let mut known = HashMap::<Vec<Tag>, u32, _>::with_hasher(FixedState::default());
         // The prefixes around the current one: (last address, node).
         let mut around = Vec::<(u64, u32)>::new();
         for (prefix, tags) in prefixes {
@@ -115,11 +113,13 @@ impl Bucket {
                 Some(_) => parent,
                 None => NONE,
             };
-            nodes.push(Node {
-                tags: count(begin),
-                len: count(all.len() - begin),
-                next,
-            });
+            let run = all.get(begin..).unwrap_or(&[]);
+            let len = count(run.len());
+            let tags = *known.entry_ref(run).or_insert(count(begin));
+            if tags != count(begin) {
+                all.truncate(begin);
+            }
+            nodes.push(Node { tags, len, next });
             edges.push(first, node);
             around.push((bits(last(prefix), base, to), node));
         }
@@ -127,12 +127,14 @@ impl Bucket {
         let Edges {
             starts, innermost, ..
         } = edges;
-        let starts = if to - base <= 16 {
-            // 16 bits fit.
-            Starts::Short(starts.into_iter().map(|start| start as u16).collect())
-        } else {
-            Starts::Long(starts.into_boxed_slice())
-        };
+        let steps = starts.into_iter().zip(&innermost).map(|(start, node)| {
+            let run = nodes.get(*node as usize);
+            let run = run.map_or(Some((0, 0)), |node| {
+                (node.next == NONE).then_some((node.tags, node.len))
+            });
+            (start, run)
+        });
+        let starts = Starts::new(steps, to - base);
         Self {
             starts,
             innermost: innermost.into_boxed_slice(),
@@ -145,10 +147,12 @@ impl Bucket {
     /// The tags of the prefixes around, in runs.
     #[inline]
     pub(crate) fn around(&self, place: u64) -> Runs<'_> {
-        Runs {
-            bucket: Some(self),
-            next: self.innermost(place),
-        }
+        let (now, next) = match self.starts.find(place) {
+            Step::At(i) => (&[][..], self.innermost.get(i).copied().unwrap_or(NONE)),
+            Step::Tags(from, to) => (self.tags.get(from..to).unwrap_or(&[]), NONE),
+        };
+        let bucket = Some(self);
+        Runs { bucket, now, next }
     }
 
     /// The prefixes around, innermost first: their lengths and tags.
@@ -159,17 +163,9 @@ impl Bucket {
             .map_while(move |i| Some((named(&i)?.prefix.len(), self.own(i as usize))))
     }
 
-    #[inline]
     fn innermost(&self, place: u64) -> u32 {
-        let after = match &self.starts {
-            // Places of a short bucket have 16 bits.
-            Starts::Short(starts) => {
-                let place = place as u16;
-                starts.partition_point(|start| *start <= place)
-            }
-            Starts::Long(starts) => starts.partition_point(|start| *start <= place),
-        };
-        let innermost = self.innermost.get(after.wrapping_sub(1));
+        let innermost = self.starts.position(place);
+        let innermost = innermost.and_then(|i| self.innermost.get(i));
         innermost.copied().unwrap_or(NONE)
     }
 
@@ -193,6 +189,7 @@ impl Bucket {
 #[derive(Clone, Debug)]
 pub(crate) struct Runs<'a> {
     bucket: Option<&'a Bucket>,
+    now: &'a [Tag],
     next: u32,
 }
 
@@ -200,6 +197,7 @@ impl Runs<'_> {
     pub(crate) const fn none() -> Self {
         Self {
             bucket: None,
+            now: &[],
             next: NONE,
         }
     }
@@ -210,6 +208,9 @@ impl<'a> Iterator for Runs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if !self.now.is_empty() {
+            return Some(core::mem::take(&mut self.now));
+        }
         let bucket = self.bucket?;
         let node = bucket.nodes.get(self.next as usize)?;
         self.next = node.next;

@@ -20,7 +20,7 @@ pub struct Member {
 /// Groups, ascending: a few stand where the member is found, for a judgement would
 /// have to wait for them.
 #[derive(Clone, Debug)]
-enum Groups {
+pub(super) enum Groups {
     Few(u8, [GroupId; FEW]),
     Many(Arc<[GroupId]>),
 }
@@ -47,12 +47,12 @@ impl Member {
 
     /// Its groups, ascending.
     #[must_use]
-    #[inline]
     pub fn groups(&self) -> &[GroupId] {
-        match &self.groups {
-            Groups::Few(len, groups) => groups.get(..usize::from(*len)).unwrap_or(&[]),
-            Groups::Many(groups) => groups,
-        }
+        self.groups.all()
+    }
+
+    pub(super) const fn shared_groups(&self) -> &Groups {
+        &self.groups
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -60,6 +60,16 @@ impl Member {
             mac: self.mac,
             port: self.port,
             groups: Vec::from(self.groups()),
+        }
+    }
+}
+
+impl Groups {
+    #[inline]
+    pub(super) fn all(&self) -> &[GroupId] {
+        match self {
+            Self::Few(len, groups) => groups.get(..usize::from(*len)).unwrap_or(&[]),
+            Self::Many(groups) => groups,
         }
     }
 }

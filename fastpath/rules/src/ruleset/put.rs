@@ -147,7 +147,7 @@ impl Change<'_> {
         }
         *self.vpc_uses.entry(vni).or_default() += 1;
         let member = Member::new(&endpoint, &groups);
-        if let Some(before) = self.next.endpoints.insert(key, member) {
+        if let Some(before) = self.next.put_member(key, member) {
             self.forget_member(vni, &before);
         }
         self.work.endpoints += 1;
@@ -155,7 +155,7 @@ impl Change<'_> {
     }
 
     pub(super) fn remove_endpoint(&mut self, key: (Vni, Addr)) -> Result<(), CompileError> {
-        let Some(before) = self.next.endpoints.remove(&key) else {
+        let Some(before) = self.next.remove_member(key) else {
             return Err(CompileError::NotHere {
                 what: endpoint_name(key),
             });
