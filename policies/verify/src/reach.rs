@@ -6,8 +6,7 @@
 //! model; what rows should say is not asked. What a NIC asks about, its worker forwards by
 //! the same tables, so static rules and connections only make less of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
 
 use penstock_flow::{Addr, Mac};
 use penstock_policies::Ids;
@@ -16,159 +15,19 @@ use penstock_policies::model::{Model, NodeName, PortName, VpcName};
 use crate::cut::family;
 use crate::facts::Facts;
 use crate::lpm::{self, Span};
-use crate::row::{Bind, Hop, Row};
+use crate::row::{Hop, Row};
 use crate::{Host, Limits, Unproved};
 
 /// No honest packet goes through more tunnels.
 const MOST_TUNNELS: usize = 8;
 
-/// Where packets end.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Destination {
-    /// At a port of this VPC.
-    Vpc(VpcName),
-    /// At a device port where no port is.
-    Nobody(NodeName, u32),
-    /// At an underlay address that is no NIC's.
-    Outside(Addr),
-}
+mod path;
+mod tables;
 
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Vpc(name) => name.fmt(f),
-            Self::Nobody(node, device_port) => {
-                write!(f, "device port {device_port} of {node}, where no port is")
-            }
-            Self::Outside(vtep) => write!(f, "{vtep}, which is no NIC's VTEP"),
-        }
-    }
-}
-
-/// A packet and its way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// Who sends it.
-    pub from: PortName,
-    /// Source MAC.
-    pub mac: Mac,
-    /// Source address.
-    pub src: Addr,
-    /// Destination address.
-    pub dst: Addr,
-    /// Row by row.
-    pub steps: Vec<String>,
-    /// Where it ends.
-    pub to: Destination,
-    /// The port that gets it.
-    pub port: Option<PortName>,
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            from,
-            mac,
-            src,
-            dst,
-            steps,
-            to,
-            port,
-        } = self;
-        writeln!(f, "{from} sends {src} -> {dst} from MAC {mac}")?;
-        for step in steps {
-            writeln!(f, "  {step}")?;
-        }
-        match port {
-            Some(port) => write!(f, "and {port} gets it"),
-            None => write!(f, "and it goes to {to}"),
-        }
-    }
-}
-
-/// Everything that is reached.
-#[derive(Clone, Debug, Default)]
-pub struct Reach {
-    /// A packet for each VPC and where its packets end.
-    pub pairs: BTreeMap<(VpcName, Destination), Path>,
-    /// Intervals followed.
-    pub cells: u64,
-    /// Why it is not everything.
-    pub unproved: Option<Unproved>,
-    peered: BTreeSet<(VpcName, VpcName)>,
-}
-
-impl Reach {
-    /// Packets that end where they should not.
-    pub fn leaks(&self) -> impl Iterator<Item = &Path> {
-        self.pairs
-            .iter()
-            .filter(|((from, to), _)| match to {
-                Destination::Vpc(to) => {
-                    from != to && !self.peered.contains(&(from.clone(), to.clone()))
-                }
-                Destination::Nobody(..) | Destination::Outside(_) => true,
-            })
-            .map(|(_, path)| path)
-    }
-
-    /// A packet from one VPC to the other.
-    #[must_use]
-    pub fn between(&self, from: &VpcName, to: &VpcName) -> Option<&Path> {
-        let key = (from.clone(), Destination::Vpc(to.clone()));
-        self.pairs.get(&key)
-    }
-}
+pub use path::{Destination, Path, Reach};
+use tables::Tables;
 
 type At<'a> = (&'a NodeName, u32);
-
-#[derive(Default)]
-struct Tables {
-    vports: Vec<(u32, u16, u32, u32)>,
-    sources: HashMap<u32, Vec<(Mac, Addr)>>,
-    underlay: HashMap<(Addr, Addr, u32), u32>,
-    mapping: BTreeMap<u32, Vec<Span>>,
-    nexthop: HashMap<u32, Hop>,
-}
-
-impl Tables {
-    fn new(rows: &[Row]) -> Self {
-        let mut tables = Self::default();
-        let mut prefixes: BTreeMap<u32, Vec<_>> = BTreeMap::new();
-        for (i, row) in rows.iter().enumerate() {
-            match *row {
-                Row::Vport {
-                    device_port,
-                    vlan,
-                    bind: Bind::Port { port, vni },
-                } => tables.vports.push((device_port, vlan, port, vni)),
-                Row::Vport { .. } | Row::Acl(_) => {}
-                Row::Underlay {
-                    src_vtep,
-                    dst_vtep,
-                    vni,
-                    decap,
-                } => {
-                    tables.underlay.insert((src_vtep, dst_vtep, vni), decap);
-                }
-                Row::SpoofGuard { port, mac, ip } => {
-                    tables.sources.entry(port).or_default().push((mac, ip));
-                }
-                Row::Mapping { vni, dst, nexthop } => {
-                    prefixes.entry(vni).or_default().push((dst, nexthop, i));
-                }
-                Row::Nexthop { id, hop } => {
-                    tables.nexthop.insert(id, hop);
-                }
-            }
-        }
-        tables.mapping = prefixes
-            .into_iter()
-            .map(|(vni, prefixes)| (vni, lpm::spans(prefixes)))
-            .collect();
-        tables
-    }
-}
 
 /// Somebody who sends, and an address of each family that the guard lets pass.
 struct Sender {
