@@ -12,8 +12,9 @@
 #   make test-long       the same, longer and with more cases
 #   make bench-smoke     packets per second of one forwarding thread
 #   make bench-revocation
-#                        time until what a change of policy takes back has ended;
-#                        JSON=1, for both: JSON lines only
+#                        time until what a change of policy takes back has ended
+#   make bench-policy    judging, compiling and changing large policies, and memory;
+#                        JSON=1, for all three: JSON lines only
 #   make p4              recompile the P4 program (needs p4c)
 
 SHELL := /bin/bash
