@@ -6,8 +6,6 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use penstock_flow::Prefix;
 
 use super::starts::{Starts, Step};
@@ -83,8 +81,6 @@ impl Bucket {
         let mut nodes = Vec::<Node>::with_capacity(prefixes.len());
         let mut names = Vec::<Named>::with_capacity(prefixes.len());
         let mut all = Vec::<Tag>::new();
-        // Where each run of tags is, for most are the same as others.
-        let mut known = HashMap::<Vec<Tag>, u32, _>::with_hasher(FixedState::default());
         // The prefixes around the current one: (last address, node).
         let mut around = Vec::<(u64, u32)>::new();
         for (prefix, tags) in prefixes {
@@ -113,13 +109,11 @@ impl Bucket {
                 Some(_) => parent,
                 None => NONE,
             };
-            let run = all.get(begin..).unwrap_or(&[]);
-            let len = count(run.len());
-            let tags = *known.entry_ref(run).or_insert(count(begin));
-            if tags != count(begin) {
-                all.truncate(begin);
-            }
-            nodes.push(Node { tags, len, next });
+            nodes.push(Node {
+                tags: count(begin),
+                len: count(all.len() - begin),
+                next,
+            });
             edges.push(first, node);
             around.push((bits(last(prefix), base, to), node));
         }
