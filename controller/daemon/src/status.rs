@@ -32,6 +32,8 @@ pub struct Report {
     pub generation: u64,
     /// What is not on the node though its turn has come, by resource.
     pub problems: BTreeMap<String, Problem>,
+    /// What is wrong with its policy, though it is in force.
+    pub complaint: Option<String>,
     /// NICs whose underlay takes less than declared.
     pub narrow: Vec<String>,
     /// Entries in NIC tables by resource.

@@ -37,6 +37,7 @@ use crate::counters::Counters;
 use crate::device::{Devices, Role};
 use crate::fragments::Fragments;
 use crate::frame::{Frame, Outcome};
+use crate::homes::Homes;
 use crate::neighbours::Neighbours;
 use crate::nic::driver::Driver;
 use crate::nic::exact::Exact;
@@ -183,6 +184,12 @@ impl Engine {
             config,
         });
         Ok(())
+    }
+
+    /// Which port is behind which interface; answers what was said before. What `vport`
+    /// tables say otherwise carries nothing. Until it is told, they alone decide.
+    pub fn set_homes(&mut self, homes: Homes) -> Option<Homes> {
+        self.devices.set_homes(homes)
     }
 
     /// Bytes of an IP packet that a device port can send; until it is told, any.

@@ -7,9 +7,13 @@
 //! rename, fsync of the directory), so a power cut leaves the old or the new one.
 //! What is damaged is moved aside and treated as absent: the worker then
 //! starts closed. What the system does not let us read, move or remove ends the start.
+//!
+//! Where the disk is full, what is in force and what is kept would part: then nothing is
+//! kept, rather than what is older. Small files have a [`reserve`] for that case.
 
 mod format;
 pub mod parts;
+mod reserve;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -74,6 +78,12 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
+    /// The disk has no room.
+    fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
     /// Of the system's words.
     fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
@@ -101,10 +111,13 @@ impl Store {
             .open(&path)
             .map_err(error("opening", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                dir: dir.to_owned(),
-                _lock: lock,
-            }),
+            Ok(()) => {
+                reserve::keep(dir);
+                Ok(Self {
+                    dir: dir.to_owned(),
+                    _lock: lock,
+                })
+            }
             Err(fs::TryLockError::WouldBlock) => Err(SnapshotError::Locked {
                 path: dir.to_owned(),
             }),
@@ -117,18 +130,43 @@ impl Store {
     /// # Errors
     /// The old content stays.
     pub fn save(&self, name: &str, message: &impl Message) -> Result<(), SnapshotError> {
-        let path = self.path(name);
-        let aside = self.file(name, "new");
-        let error = |operation| SnapshotError::io(operation, &path);
         let bytes = encode(message);
+        match self.write(name, &bytes) {
+            Err(error) if error.is_full() && reserve::give_up(&self.dir, bytes.len()) => {
+                self.write(name, &bytes)
+            }
+            other => other,
+        }
+    }
+
+    /// Like [`save`](Self::save), for what must not be older than what is in force.
+    ///
+    /// # Errors
+    /// Nothing is kept as `name` any more, or the error says that the old content stays.
+    pub fn save_or_forget(&self, name: &str, message: &impl Message) -> Result<(), SnapshotError> {
+        let Err(error) = self.save(name, message) else {
+            return Ok(());
+        };
+        // Removing takes no room.
+        self.remove(&self.path(name))?;
+        Err(error)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
+        let path = self.path(name);
         if bytes.len() as u64 > MOST {
             let (bytes, most) = (bytes.len() as u64, MOST);
             return Err(SnapshotError::TooLarge { path, bytes, most });
         }
-        let mut file = File::create(&aside).map_err(error("creating"))?;
-        file.write_all(&bytes).map_err(error("writing"))?;
-        file.sync_all().map_err(error("syncing"))?;
-        fs::rename(&aside, &path).map_err(error("replacing"))?;
+        let aside = self.file(name, "new");
+        let written = write_aside(&aside, &path, bytes);
+        if written.is_err()
+            && let Err(error) = fs::remove_file(&aside)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %aside.display(), %error, "a half-written file is left behind");
+        }
+        written?;
         self.sync(&path)
     }
 
@@ -203,6 +241,15 @@ impl Store {
     }
 }
 
+/// Writes the file whole, and then in the place of `path`.
+fn write_aside(aside: &Path, path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
+    let error = |operation| SnapshotError::io(operation, path);
+    let mut file = File::create(aside).map_err(error("creating"))?;
+    file.write_all(bytes).map_err(error("writing"))?;
+    file.sync_all().map_err(error("syncing"))?;
+    fs::rename(aside, path).map_err(error("replacing"))
+}
+
 /// Makes a directory's entries, of which `path` is new or gone, durable.
 fn sync(dir: &Path, path: &Path) -> Result<(), SnapshotError> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
@@ -227,64 +274,4 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use penstock_slowpath_api::v1::PolicyUpdate;
-
-    use super::*;
-
-    fn update(generation: u64) -> PolicyUpdate {
-        PolicyUpdate {
-            generation,
-            ..PolicyUpdate::default()
-        }
-    }
-
-    #[test]
-    fn what_was_saved_last_comes_back() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = Store::open(dir.path()).expect("opens");
-        assert_eq!(store.load::<PolicyUpdate>("policy").expect("absent"), None);
-        for generation in [1, 2] {
-            store.save("policy", &update(generation)).expect("saves");
-        }
-        drop(store);
-        let store = Store::open(dir.path()).expect("opens again");
-        assert_eq!(store.load("policy").expect("reads"), Some(update(2)));
-    }
-
-    #[test]
-    fn a_directory_has_one_owner() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let _first = Store::open(dir.path()).expect("opens");
-        assert!(matches!(
-            Store::open(dir.path()),
-            Err(SnapshotError::Locked { .. })
-        ));
-    }
-
-    #[test]
-    fn every_damage_is_noticed_and_kept_aside() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = Store::open(dir.path()).expect("opens");
-        let path = dir.path().join("policy.snapshot");
-        store.save("policy", &update(300)).expect("saves");
-        let good = fs::read(&path).expect("is there");
-        for len in 0..good.len() {
-            fs::write(&path, &good[..len]).expect("cuts");
-            assert!(
-                store.load::<PolicyUpdate>("policy").is_err(),
-                "cut to {len}"
-            );
-        }
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 0x10;
-            fs::write(&path, &bad).expect("flips");
-            assert!(store.load::<PolicyUpdate>("policy").is_err(), "byte {at}");
-        }
-        let none = store.load_or_start_closed::<PolicyUpdate>("policy");
-        assert_eq!(none.expect("starts"), None);
-        assert!(!path.exists());
-        assert!(dir.path().join("policy.damaged").exists());
-    }
-}
+mod tests;

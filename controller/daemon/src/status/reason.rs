@@ -64,6 +64,8 @@ reasons! {
     Refused,
     /// The NIC's program is not shown to be right, and so is not written.
     NotProved,
+    /// The policy is in force, but a restart of the worker would begin without it.
+    NotKept,
     /// Packets as large as declared do not fit the underlay.
     MtuTooSmall,
     /// A fault of the controller's own.

@@ -32,6 +32,8 @@ pub struct State {
     pub uplink_mtu: u32,
     /// Why NICs' uplinks carry nothing.
     pub uplink_errors: BTreeMap<u32, String>,
+    /// What is wrong though the policy is in force.
+    pub complaint: String,
 
     pub snapshots: u64,
     pub deltas: u64,

@@ -142,6 +142,34 @@ async fn an_uplink_that_is_down_degrades_its_own_ports() {
 }
 
 #[tokio::test]
+async fn a_policy_that_the_worker_cannot_keep_degrades_its_node() {
+    let worker = Worker::start("n1", 1, NICS).await;
+    let controller = bed(&worker).await;
+    controller.programmed("nodes/n1").await;
+    let told = |wrong: bool| {
+        let controller = &controller;
+        async move {
+            until("the worker's complaint to be told", || async {
+                let status = status(controller, "nodes/n1").await;
+                (degraded(&status).is_some() == wrong).then_some(status)
+            })
+            .await
+        }
+    };
+    let words = "in force, but not on disk";
+    worker.state.lock().complaint = words.into();
+    let status = told(true).await;
+    let why = degraded(&status).expect("it is");
+    assert_eq!(
+        (why.reason.as_str(), why.message.as_str()),
+        ("NotKept", words)
+    );
+    worker.state.lock().complaint.clear();
+    told(false).await;
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn uplinks_that_take_less_than_declared_degrade_their_node_alone() {
     let worker = Worker::start("n1", 1, NICS).await;
     worker.state.lock().uplink_mtu = 1500;

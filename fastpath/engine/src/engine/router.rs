@@ -123,6 +123,9 @@ impl Engine {
                 let Some((&(device_port, vlan), (id, _))) = vport.at(nic.advertised) else {
                     continue;
                 };
+                if !self.devices.is_home(device_port, vlan, *id) {
+                    continue;
+                }
                 let (Some(port), Some(state)) = (rules.port(*id), self.ports.get_mut(id)) else {
                     continue;
                 };

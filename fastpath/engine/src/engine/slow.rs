@@ -252,6 +252,9 @@ impl Engine {
                 if port == arrival.ingress || vni != arrival.vni {
                     return Err(DropReason::NoRoute);
                 }
+                if !self.devices.is_home(device_port, vlan, port) {
+                    return Err(DropReason::PortNotReady);
+                }
                 let receiver = self.policies.port_in(port, vni);
                 let receiver = receiver.ok_or(DropReason::PortNotReady)?;
                 if !receiver.ips.contains(&dst) {

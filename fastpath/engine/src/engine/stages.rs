@@ -53,6 +53,9 @@ impl Engine {
             .vport
             .get(&(device_port, packet.vlan))
             .ok_or(DropReason::UnknownPort)?;
+        if !self.devices.is_home(device_port, packet.vlan, ingress) {
+            return Err(DropReason::PortNotReady);
+        }
         let arrival = Arrival {
             now,
             nic,

@@ -15,6 +15,7 @@ mod fence;
 mod fragments;
 mod fragments_fair;
 mod fragments_random;
+mod homes;
 mod judge;
 mod moves;
 mod mtu;

@@ -16,11 +16,30 @@ pub enum State {
     Attached {
         /// Its number.
         device_port: u32,
-        /// The kernel's index of the interface behind it.
-        link: u32,
+        /// The interface behind it.
+        link: Seen,
     },
     /// It is not there, and why.
     Failed(String),
+}
+
+/// An interface as it was when it was attached. Another one is attached anew: the index is
+/// another's then, or what it carries is another size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The kernel's index.
+    pub index: u32,
+    /// Bytes of an IP packet.
+    pub mtu: u32,
+}
+
+impl From<Link> for Seen {
+    fn from(link: Link) -> Self {
+        Self {
+            index: link.index,
+            mtu: link.mtu,
+        }
+    }
 }
 
 /// An uplink, polled.
@@ -40,6 +59,8 @@ struct Uplink {
     source: Source,
     purpose: Purpose,
     mac: Mac,
+    /// As it was attached last.
+    mtu: u16,
 }
 
 /// Keeps what is polled equal to what is wanted.
@@ -94,6 +115,7 @@ impl Attachments {
             source,
             purpose,
             mac: opened.mac,
+            mtu: opened.mtu,
         };
         self.uplinks.insert(device_port, uplink);
         let state = State::Attached { device_port, link };
@@ -105,7 +127,8 @@ impl Attachments {
     /// uplinks whose interface was made anew are attached again. Returns whether any
     /// state has changed. Cheap when nothing has: a question to the kernel for each.
     pub async fn reconcile(&mut self, wanted: &BTreeSet<String>) -> bool {
-        let before = (self.states.clone(), self.uplink_errors.clone());
+        let mtus = |this: &Self| this.uplinks.values().map(|u| u.mtu).collect::<Vec<_>>();
+        let before = (self.states.clone(), self.uplink_errors.clone(), mtus(self));
         self.reconcile_uplinks().await;
         let gone: Vec<_> = self
             .states
@@ -140,7 +163,7 @@ impl Attachments {
             }
             self.states.insert(name.clone(), state);
         }
-        (&self.states, &self.uplink_errors) != (&before.0, &before.1)
+        (&self.states, &self.uplink_errors, mtus(self)) != (&before.0, &before.1, before.2)
     }
 
     /// Why the uplink of this device port carries nothing, as far as the kernel knows;
@@ -148,6 +171,12 @@ impl Attachments {
     #[must_use]
     pub fn uplink_error(&self, device_port: u32) -> Option<&str> {
         self.uplink_errors.get(&device_port).map(String::as_str)
+    }
+
+    /// Bytes of an IP packet that an uplink takes; `None`: it is none.
+    #[must_use]
+    pub fn uplink_mtu(&self, device_port: u32) -> Option<u16> {
+        self.uplinks.get(&device_port).map(|uplink| uplink.mtu)
     }
 
     /// What is known of each wanted interface.
@@ -191,7 +220,7 @@ impl Attachments {
         }
         let found = self.backend.link(name).await?;
         if let Some(State::Attached { device_port, link }) = self.states.get(name).cloned() {
-            if found.is_some_and(|found| found.index == link) {
+            if found.is_some_and(|found| Seen::from(found) == link) {
                 return Ok(State::Attached { device_port, link });
             }
             self.states.remove(name);
@@ -215,6 +244,7 @@ impl Attachments {
                 source,
                 purpose,
                 mac,
+                ..
             } = uplink;
             let Source::Interface(name) = &source else {
                 continue;
@@ -228,11 +258,17 @@ impl Attachments {
                 }
             };
             if let Some(State::Attached { link, .. }) = state {
-                if let Some(found) = found.filter(|found| found.index == link) {
+                if let Some(found) = found.filter(|found| Seen::from(*found) == link) {
                     self.note_uplink(device_port, name, silent(name, found));
                     continue;
                 }
-                tracing::error!(uplink = name, "uplink is gone; waiting for it");
+                match found {
+                    None => tracing::error!(uplink = name, "uplink is gone; waiting for it"),
+                    Some(now) => tracing::warn!(
+                        uplink = name, before = ?link, now = ?Seen::from(now),
+                        "uplink is another now; attaching it anew"
+                    ),
+                }
                 self.detach(device_port, name).await;
             }
             let next = if found.is_none() {
@@ -240,7 +276,10 @@ impl Attachments {
             } else {
                 match self.attach(device_port, &source, purpose).await {
                     Ok((opened, link)) => {
-                        tracing::info!(uplink = name, "uplink is back");
+                        tracing::info!(uplink = name, mtu = opened.mtu, "uplink is back");
+                        if let Some(uplink) = self.uplinks.get_mut(&device_port) {
+                            uplink.mtu = opened.mtu;
+                        }
                         if opened.mac != mac {
                             tracing::error!(
                                 uplink = name, before = %mac, now = %opened.mac,
@@ -280,13 +319,14 @@ impl Attachments {
         device_port: u32,
         source: &Source,
         purpose: Purpose,
-    ) -> Result<(Attached, u32), PortError> {
+    ) -> Result<(Attached, Seen), PortError> {
         // Looked up first: an interface made anew meanwhile shows as changed, and is
         // attached again.
         let link = match source {
-            Source::Interface(name) => self.backend.link(name).await?.map_or(0, |l| l.index),
-            Source::Devargs(_) => 0,
+            Source::Interface(name) => self.backend.link(name).await?,
+            Source::Devargs(_) => None,
         };
+        let link = link.map_or(Seen { index: 0, mtu: 0 }, Seen::from);
         let opened = self.backend.open(device_port, source, purpose).await?;
         let Opened { mac, mtu, queues } = opened;
         if let Err(error) = self.lcores.add_port(device_port, mtu, queues).await? {

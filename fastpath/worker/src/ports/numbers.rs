@@ -49,6 +49,18 @@ impl Numbers {
         Some(number)
     }
 
+    /// The interface's number, if it has one.
+    #[must_use]
+    pub fn of(&self, interface: &str) -> Option<u32> {
+        self.by_interface.get(interface).copied()
+    }
+
+    /// Numbers are below.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
     /// Gives an interface's number back.
     pub fn release(&mut self, interface: &str) {
         self.by_interface.remove(interface);

@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(read(&store), ((0..count).collect(), true));
             assert!(store.take_parts("many").expect("looks").is_none());
             let left = fs::read_dir(dir.path()).expect("lists").count();
-            assert_eq!(left, 1, "the lock alone");
+            assert_eq!(left, 2, "the lock and the reserve alone");
         }
     }
 

@@ -11,6 +11,8 @@ use crate::lcore::Attic;
 
 /// Changes of a device's tables come in batches: they are kept together.
 const KEEP_AFTER: Duration = Duration::from_millis(200);
+/// Between two tries to keep them.
+const KEEP_AGAIN: Duration = Duration::from_secs(5);
 /// Between two looks at the host's interfaces.
 const LOOK: Duration = Duration::from_millis(500);
 /// Between two looks for policies to drop.
@@ -20,22 +22,32 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }
 
-/// Keeps a device's tables on disk, soon after they change and once at the end.
+/// Keeps a device's tables on disk, soon after they change and once at the end; and again
+/// where the disk did not take them.
 pub(super) async fn keep(
     device: Arc<Device>,
     mut stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    let mut failed = false;
     loop {
         let last = tokio::select! {
             () = device.changed() => false,
+            () = tokio::time::sleep(KEEP_AGAIN), if failed => false,
             () = stopped(&mut stop) => true,
         };
         if !last {
             tokio::time::sleep(KEEP_AFTER).await;
         }
-        if let Err(error) = device.save().await {
-            tracing::error!(device = device.id(), %error, "tables are not kept: a restart would bring those before");
+        let saved = device.save().await;
+        match &saved {
+            Ok(()) if failed => tracing::info!(device = device.id(), "tables are on disk again"),
+            Ok(()) => {}
+            Err(error) if !failed => {
+                tracing::error!(device = device.id(), %error, "tables are not kept: a restart would begin empty");
+            }
+            Err(error) => tracing::debug!(device = device.id(), %error, "tables are not kept"),
         }
+        failed = saved.is_err();
         if last {
             return Ok(());
         }
@@ -49,7 +61,7 @@ pub(super) async fn look_after_ports(
 ) -> anyhow::Result<()> {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => node.look_after_ports().await,
+            () = tokio::time::sleep(LOOK) => node.look_after_ports().await?,
             () = stopped(&mut stop) => return Ok(()),
         }
     }

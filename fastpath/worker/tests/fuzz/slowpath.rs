@@ -129,7 +129,9 @@ impl Bed {
                     self.interfaces.unplug(name);
                 }
                 let node = Arc::clone(&self.node);
-                self.host.run(async move { node.look_after_ports().await });
+                self.host
+                    .run(async move { node.look_after_ports().await })
+                    .expect("the engine runs");
             }
             // The next update opens a stream that displaces this one, or not.
             _ => match c.rarely(2) {

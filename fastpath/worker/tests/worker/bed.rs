@@ -95,7 +95,7 @@ impl Node {
 
     pub(crate) fn start(&mut self) {
         let config = self.dir.path().join("worker.toml");
-        let data = self.dir.path().join("data");
+        let data = self.data_dir();
         let ready = self.dir.path().join("ready");
         let (vtep, prefix, more) = (self.vtep, &self.ns.name, self.more);
         let text = format!(
@@ -123,6 +123,11 @@ impl Node {
             .expect("starts");
         let address = wait_for(&ready);
         self.worker = Some(Worker { child, address });
+    }
+
+    /// Where the worker keeps what outlives it.
+    pub(crate) fn data_dir(&self) -> std::path::PathBuf {
+        self.dir.path().join("data")
     }
 
     /// Stops the worker in good order.

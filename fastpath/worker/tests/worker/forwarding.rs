@@ -25,7 +25,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(|node| node)
     }
 
@@ -49,7 +49,18 @@ impl Bed {
             let attachments = in_force(&mut controller, fixture::snapshot(1, rules)).await;
             let _primary = controller.take(1, 1).await;
             for (i, attachment) in attachments.iter().enumerate() {
-                bind(&mut controller, attachment, i).await;
+                bind(&mut controller, attachment, 1, i).await;
+            }
+        });
+    }
+
+    /// The same policy, and tables anew for the device ports of now.
+    pub(crate) fn rebind(&self, rules: Vec<v1::Rule>) {
+        self.node.control(move |mut controller| async move {
+            let attachments = in_force(&mut controller, fixture::snapshot(1, rules)).await;
+            let _primary = controller.take(1, 2).await;
+            for (i, attachment) in attachments.iter().enumerate() {
+                bind(&mut controller, attachment, 2, i).await;
             }
         });
     }
@@ -73,11 +84,16 @@ async fn in_force(controller: &mut Controller, update: v1::PolicyUpdate) -> Vec<
     status.attachments
 }
 
-async fn bind(controller: &mut Controller, attachment: &v1::Attachment, i: usize) {
+async fn bind(
+    controller: &mut Controller,
+    attachment: &v1::Attachment,
+    election_id: u64,
+    i: usize,
+) {
     assert_eq!(attachment.error, "");
     let (port, id) = (attachment.device_port, attachment.port_id);
     let entries = port_entries(port, id, VNI as u16, MAC[i], fixture::bits(IP[i]));
-    controller.insert(1, 1, &entries).await;
+    controller.insert(1, election_id, &entries).await;
 }
 
 #[test]
@@ -286,7 +302,7 @@ fn two_nodes(mut nodes: [Node; 2]) {
             });
             let attachments = in_force(&mut controller, update).await;
             let _primary = controller.take(1, 1).await;
-            bind(&mut controller, &attachments[0], i).await;
+            bind(&mut controller, &attachments[0], 1, i).await;
             let remote = fixture::bits(IP[1 - i]);
             let [near, far] = [vteps[i], vteps[1 - i]].map(fixture::bits);
             let entries = tunnel_entries(VNI as u16, near, far, remote, mtu);

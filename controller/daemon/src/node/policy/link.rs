@@ -55,6 +55,8 @@ pub(crate) struct Link {
     confirmed: Option<(u64, Arc<Policy>)>,
     attachments: BTreeMap<PortId, v1::Attachment>,
     uplink_errors: BTreeMap<u32, String>,
+    uplink_mtus: BTreeMap<u32, u32>,
+    complaint: String,
 }
 
 impl Link {
@@ -81,6 +83,8 @@ impl Link {
             confirmed: None,
             attachments: BTreeMap::new(),
             uplink_errors: BTreeMap::new(),
+            uplink_mtus: BTreeMap::new(),
+            complaint: String::new(),
         })
     }
 
@@ -100,6 +104,16 @@ impl Link {
     /// carry are not in it.
     pub(crate) fn uplink_errors(&self) -> &BTreeMap<u32, String> {
         &self.uplink_errors
+    }
+
+    /// What a NIC's uplink takes, as the worker last said; `None`: it has not.
+    pub(crate) fn uplink_mtu(&self, device_id: u32) -> Option<u32> {
+        self.uplink_mtus.get(&device_id).copied()
+    }
+
+    /// What is wrong though the policy is in force, as the worker last said.
+    pub(crate) fn complaint(&self) -> Option<&str> {
+        Some(self.complaint.as_str()).filter(|words| !words.is_empty())
     }
 
     /// Waits for a status nobody asked for: an interface has come or gone.
@@ -193,6 +207,12 @@ impl Link {
     }
 
     fn learn(&mut self, status: v1::PolicyStatus) {
+        self.complaint = status.message;
+        let mtus = status
+            .nics
+            .iter()
+            .map(|nic| (nic.device_id, nic.uplink_mtu));
+        self.uplink_mtus = mtus.filter(|(_, mtu)| *mtu != 0).collect();
         self.attachments = status
             .attachments
             .into_iter()

@@ -120,6 +120,7 @@ impl Session<'_> {
                 .any(|problem| problem.reason != Reason::AttachmentNotFound);
         let entries = self.count_entries();
         let narrow = self.narrow(target);
+        let complaint = self.link.complaint().map(str::to_owned);
         let generation = self.link.generation();
         let nics = self.states.clone();
         self.context.board.update(self.name, |report| {
@@ -132,6 +133,7 @@ impl Session<'_> {
             report.entries = entries;
             report.nics = nics;
             report.narrow = narrow;
+            report.complaint = complaint;
             report.writes += writes;
             report.drift += drift;
         });
@@ -251,7 +253,8 @@ impl Session<'_> {
         let nics = declared.iter().flat_map(|node| &node.nics);
         nics.filter_map(|(id, nic)| {
             let found = self.info.nics.iter().find(|it| it.device_id == *id)?;
-            let (has, says) = (found.uplink_mtu, u32::from(nic.underlay_mtu));
+            let has = self.link.uplink_mtu(*id).unwrap_or(found.uplink_mtu);
+            let says = u32::from(nic.underlay_mtu);
             (has < says).then(|| {
                 let most = has.saturating_sub(nic.overhead().into());
                 format!(

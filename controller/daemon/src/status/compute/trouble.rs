@@ -41,13 +41,23 @@ pub(super) fn peering(row: &Row, plan: &Plan, done: usize) -> Condition {
 /// What is wrong with NICs of a node, or with the one that a port is on, though the rest
 /// works; and where MTUs do not fit. Given only where there is something.
 pub(super) fn degraded(row: &Row, plan: &Plan, nodes: &[View<'_>]) -> Option<Condition> {
-    match (broken(row, nodes), narrow(row, plan, nodes)) {
-        (Some(mut worse), Some(also)) => {
-            worse.message = format!("{}; {}: {}", worse.message, also.reason, also.message);
-            Some(worse)
-        }
-        (broken, narrow) => broken.or(narrow),
-    }
+    let all = [
+        broken(row, nodes),
+        unkept(row, nodes),
+        narrow(row, plan, nodes),
+    ];
+    all.into_iter().flatten().reduce(|mut worse, also| {
+        worse.message = format!("{}; {}: {}", worse.message, also.reason, also.message);
+        worse
+    })
+}
+
+fn unkept(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {
+    let view = nodes.iter().find(|view| view.name == row.name())?;
+    let report = view.report.filter(|it| it.unreachable.is_none())?;
+    let words = report.complaint.clone()?;
+    let kind = Type::Degraded;
+    Some(condition(kind, State::True, Reason::NotKept, words))
 }
 
 fn broken(row: &Row, nodes: &[View<'_>]) -> Option<Condition> {

@@ -92,6 +92,7 @@ impl State {
         let nics = self.vteps.keys().map(|id| v1::NicState {
             device_id: *id,
             uplink_error: self.uplink_errors.get(id).cloned().unwrap_or_default(),
+            uplink_mtu: self.uplink_mtu,
         });
         nics.collect()
     }
@@ -157,7 +158,7 @@ impl State {
         v1::PolicyStatus {
             attachments: self.attachments(),
             nics: self.nic_states(),
-            ..answer(Outcome::InForce, "")
+            ..answer(Outcome::InForce, &self.complaint)
         }
     }
 }
@@ -243,13 +244,13 @@ impl SlowPath for Service {
                     },
                     () = look => {
                         let state = state.lock();
-                        if first || (state.attachments(), state.nic_states()) == told {
+                        if first || (state.attachments(), state.nic_states(), state.complaint.clone()) == told {
                             continue;
                         }
                         v1::PolicyStatus {
                             generation: state.generation,
                             result: Outcome::InForce.into(),
-                            message: String::new(),
+                            message: state.complaint.clone(),
                             attachments: state.attachments(),
                             nics: state.nic_states(),
                         }
@@ -260,7 +261,11 @@ impl SlowPath for Service {
                     return;
                 }
                 if status.result() == Outcome::InForce {
-                    told = (status.attachments.clone(), status.nics.clone());
+                    told = (
+                        status.attachments.clone(),
+                        status.nics.clone(),
+                        status.message.clone(),
+                    );
                 }
                 if sender.send(Ok(status)).await.is_err() {
                     return;

@@ -308,7 +308,7 @@ impl Device {
     /// Keeps tables and pipeline on disk.
     ///
     /// # Errors
-    /// What was kept before stays.
+    /// Nothing is kept: a restart begins empty, not with what was before.
     pub async fn save(&self) -> Result<(), SnapshotError> {
         let file = {
             let state = self.state.lock().await;
@@ -321,7 +321,7 @@ impl Device {
         };
         let store = Arc::clone(&self.store);
         let name = device_name(self.id);
-        blocking(move || store.save(&name, &file))
+        blocking(move || store.save_or_forget(&name, &file))
             .await
             .unwrap_or(Ok(()))
     }

@@ -1,16 +1,19 @@
 //! The node's policy and ports: what is in force, kept on disk, and attached.
 //!
 //! One lock orders all changes. A policy is on disk before it is in force, so that a
-//! restart never brings back what a newer one had revoked.
+//! restart never brings back what a newer one had revoked; where the disk refuses it, none
+//! is there, and it is tried again.
+
+mod kept;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use penstock_engine::PolicyChange;
+use penstock_engine::{Homes, PolicyChange};
 use penstock_rules::Ruleset;
 
-use penstock_slowpath_api::{encode, v1};
+use penstock_slowpath_api::v1;
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
 
@@ -20,9 +23,10 @@ use crate::mailbox::MailboxError;
 use crate::policy::{self, UpdateError};
 use crate::ports::{Attachments, State as PortState};
 use crate::snapshot::{SnapshotError, Store};
+use kept::Kept;
+pub use kept::{Number, PortsFile};
 
 const POLICY: &str = "policy";
-const PORTS: &str = "ports";
 
 /// What does not change while the worker runs.
 #[derive(Clone, Debug)]
@@ -44,50 +48,12 @@ pub struct Node {
     state: Mutex<Attachments>,
     /// Written under the lock of `state` only.
     ruleset: StdMutex<Option<Arc<Ruleset>>>,
+    /// What is not on disk as it is in force.
+    kept: Kept,
     /// Goes up with each stream; the newest may change the policy.
     newest: watch::Sender<u64>,
     /// Told when a port came or went by itself.
     attachments: watch::Sender<()>,
-}
-
-/// Device port numbers, kept over a restart.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct PortsFile {
-    /// Each interface once.
-    #[prost(message, repeated, tag = "1")]
-    pub numbers: Vec<Number>,
-}
-
-/// An interface's device port.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Number {
-    /// Its name.
-    #[prost(string, tag = "1")]
-    pub interface: String,
-    /// Its number.
-    #[prost(uint32, tag = "2")]
-    pub device_port: u32,
-}
-
-impl PortsFile {
-    /// The numbers kept in `store`; `None`: they are lost, and what tables say of device
-    /// ports is of other interfaces now.
-    ///
-    /// # Errors
-    /// The data directory fails.
-    pub fn load(store: &Store) -> Result<Option<Vec<(String, u32)>>, SnapshotError> {
-        let file: Self = match store.load(PORTS) {
-            Ok(file) => file.unwrap_or_default(),
-            Err(SnapshotError::Damaged { what, .. }) => {
-                store.quarantine(PORTS, &what)?;
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        let numbers = file.numbers.into_iter();
-        let numbers = numbers.map(|n| (n.interface, n.device_port));
-        Ok(Some(numbers.collect()))
-    }
 }
 
 /// Why a node could not resume.
@@ -121,6 +87,7 @@ impl Node {
             store,
             state: Mutex::new(attachments),
             ruleset: StdMutex::new(None),
+            kept: Kept::default(),
             newest: watch::Sender::new(0),
             attachments: watch::Sender::new(()),
         };
@@ -128,6 +95,9 @@ impl Node {
         let Some(kept) = kept else {
             // Without policy there is no port that they could be of.
             carry::forget(&node.store)?;
+            let attachments = node.state.lock().await;
+            node.tell_homes(&attachments).await?;
+            drop(attachments);
             return Ok(node);
         };
         match node.compile(&Ruleset::default(), kept) {
@@ -138,7 +108,7 @@ impl Node {
                     "policy resumed from disk"
                 );
                 let mut attachments = node.state.lock().await;
-                node.enforce(PolicyChange::new(None, Arc::new(ruleset)))
+                node.enforce(&attachments, PolicyChange::new(None, Arc::new(ruleset)))
                     .await?;
                 if !carry::resume(&node.lcores, &node.store).await? {
                     // The last life has ended in a crash: its connections are lost.
@@ -150,11 +120,13 @@ impl Node {
                         })
                         .await?;
                 }
-                node.reconcile(&mut attachments).await;
+                node.reconcile(&mut attachments).await?;
             }
             Err(answer) => {
                 node.store.quarantine(POLICY, &answer.message)?;
                 carry::forget(&node.store)?;
+                let attachments = node.state.lock().await;
+                node.tell_homes(&attachments).await?;
             }
         }
         Ok(node)
@@ -250,8 +222,7 @@ impl Node {
             if before.as_deref().map(Ruleset::generation) == Some(ruleset.generation()) {
                 return Ok(None);
             }
-            let update = encode::snapshot(&ruleset.policy(), ruleset.generation());
-            let kept = node.store.save(POLICY, &update);
+            let kept = node.keep_policy(&ruleset);
             Ok(Some((
                 PolicyChange::new(before.as_deref(), Arc::new(ruleset)),
                 kept,
@@ -264,39 +235,39 @@ impl Node {
             // In force already, generation and all. To enforce it again would end a recovery
             // and have everything judged again.
             Ok(None) => {
-                self.reconcile(attachments).await;
-                return Ok(self.in_force(attachments, String::new()));
+                self.reconcile(attachments).await.map_err(ended)?;
+                return Ok(self.in_force(attachments));
             }
             Err(answer) => return Ok(answer),
         };
         let generation = change.ruleset().generation();
-        self.enforce(change)
-            .await
-            .map_err(|error| Status::unavailable(error.to_string()))?;
-        self.reconcile(attachments).await;
-        let message = match kept {
-            Ok(()) => String::new(),
-            Err(error) => {
-                tracing::error!(%error, generation, "policy is in force, but not kept");
-                format!("in force, but a restart would bring the policy before it: {error}")
-            }
-        };
+        self.kept.note_policy(kept);
+        self.enforce(attachments, change).await.map_err(ended)?;
+        self.reconcile(attachments).await.map_err(ended)?;
         tracing::info!(generation, "policy in force");
-        Ok(self.in_force(attachments, message))
+        Ok(self.in_force(attachments))
     }
 
     /// The state of everything, unasked.
     pub async fn status(&self) -> v1::PolicyStatus {
         let attachments = self.state.lock().await;
-        self.in_force(&attachments, String::new())
+        self.in_force(&attachments)
     }
 
-    /// Looks after ports: to be called now and then.
-    pub async fn look_after_ports(&self) {
+    /// Looks after ports, and after what could not be kept: to be called now and then.
+    ///
+    /// # Errors
+    /// The polling thread has ended.
+    pub async fn look_after_ports(self: &Arc<Self>) -> Result<(), MailboxError> {
         let mut attachments = self.state.lock().await;
-        if self.reconcile(&mut attachments).await {
+        let mut changed = self.reconcile(&mut attachments).await?;
+        if self.kept.is_policy_due() {
+            changed |= self.keep_again().await;
+        }
+        if changed {
             self.attachments.send_replace(());
         }
+        Ok(())
     }
 
     /// Ends forwarding and writes all connections down for the worker's next life.
@@ -354,17 +325,41 @@ impl Node {
 
     /// Puts a policy in force: when this returns, no packet passes by what it has taken
     /// back. What its fences keep from the NICs' own answers may still be in there.
-    async fn enforce(&self, change: PolicyChange) -> Result<(), MailboxError> {
+    async fn enforce(
+        &self,
+        attachments: &Attachments,
+        change: PolicyChange,
+    ) -> Result<(), MailboxError> {
         let ruleset = Arc::clone(change.ruleset());
         self.lcores
             .each(move |core| core.set_policy(change))
             .await?;
         *self.ruleset.lock().unwrap_or_else(PoisonError::into_inner) = Some(ruleset);
+        self.tell_homes(attachments).await?;
         self.lcores.in_force().await
     }
 
+    /// Tells the engines which port is behind which interface. What tables say otherwise
+    /// carries nothing.
+    async fn tell_homes(&self, attachments: &Attachments) -> Result<(), MailboxError> {
+        let ruleset = self.ruleset();
+        let numbers = attachments.numbers();
+        let ports = ruleset.iter().flat_map(|ruleset| ruleset.ports());
+        let homes = Homes::new(
+            numbers.limit(),
+            ports.filter_map(|(id, port)| Some((numbers.of(&port.attachment)?, port.vlan, id))),
+        );
+        // Dropped here, not on an lcore.
+        let before = self
+            .lcores
+            .each(move |core| core.engine.set_homes(homes))
+            .await?;
+        drop(before);
+        Ok(())
+    }
+
     /// Attaches what the policy names; returns whether anything changed.
-    async fn reconcile(&self, attachments: &mut Attachments) -> bool {
+    async fn reconcile(&self, attachments: &mut Attachments) -> Result<bool, MailboxError> {
         let wanted: BTreeSet<String> = self.ruleset().map_or_else(BTreeSet::new, |ruleset| {
             let ports = ruleset.ports();
             ports.map(|(_, port)| port.attachment.clone()).collect()
@@ -372,31 +367,23 @@ impl Node {
         let before = attachments.numbers().clone();
         let changed = attachments.reconcile(&wanted).await;
         if *attachments.numbers() != before {
-            let numbers = attachments.numbers().iter();
-            let file = PortsFile {
-                numbers: numbers
-                    .map(|(interface, device_port)| Number {
-                        interface: interface.to_owned(),
-                        device_port,
-                    })
-                    .collect(),
-            };
-            let store = Arc::clone(&self.store);
-            let saved = tokio::task::spawn_blocking(move || store.save(PORTS, &file)).await;
-            if let Ok(Err(error)) = saved {
-                tracing::error!(%error, "device port numbers are not kept: a restart may change them");
-            }
+            self.tell_homes(attachments).await?;
         }
-        changed
+        self.keep_numbers(attachments).await;
+        Ok(changed)
     }
 
-    fn in_force(&self, attachments: &Attachments, message: String) -> v1::PolicyStatus {
+    fn in_force(&self, attachments: &Attachments) -> v1::PolicyStatus {
         let nics = self.facts.nics.iter().map(|nic| v1::NicState {
             device_id: nic.device_id,
             uplink_error: attachments
                 .uplink_error(nic.uplink_port)
                 .unwrap_or_default()
                 .to_owned(),
+            uplink_mtu: attachments
+                .uplink_mtu(nic.uplink_port)
+                .unwrap_or_default()
+                .into(),
         });
         let nics = nics.collect();
         let ruleset = self.ruleset();
@@ -417,11 +404,15 @@ impl Node {
         v1::PolicyStatus {
             generation: self.generation(),
             result: v1::policy_status::Result::InForce.into(),
-            message,
+            message: self.kept.complaint(),
             attachments: attachments.collect(),
             nics,
         }
     }
+}
+
+fn ended(error: MailboxError) -> Status {
+    Status::unavailable(error.to_string())
 }
 
 /// The end of a stream that is not the newest.
