@@ -18,6 +18,9 @@ use crate::model::{Model, NodeName, Port, PortName};
 use route::End;
 pub use route::{FlowEntry, Hop, Route};
 
+/// The UDP port of VXLAN.
+const VXLAN_PORT: u16 = 4789;
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -184,7 +187,11 @@ pub fn explain(model: &Model, ids: &Ids, question: &Question) -> Result<Answer, 
             established: makes.then_some(Enforcer::Software),
         })
     };
-    let egress = judge(from, sender, Direction::Egress, destination)?;
+    let mut egress = judge(from, sender, Direction::Egress, destination)?;
+    if (question.protocol, question.destination_port) == (proto::UDP, VXLAN_PORT) {
+        let reason = "UDP to port 4789 is VXLAN, and tunnels inside a VPC are never forwarded";
+        egress.explanation = refused(reason.to_owned());
+    }
     let ingress = match receiver {
         Some((name, port)) if name.vpc() == from.vpc() => {
             judge(name, port, Direction::Ingress, source)?
@@ -302,18 +309,23 @@ fn refusal(sender: &Port, port: Option<&PortName>, reason: String) -> Step {
         node: sender.node.clone(),
         device_id: sender.nic,
         port: port.cloned(),
-        explanation: Explanation {
-            allow: false,
-            verdict: Verdict::Deny,
-            rule: None,
-            reason,
-            stateful: true,
-            log: false,
-            tiers: Vec::new(),
-            near: Vec::new(),
-            audit: None,
-        },
+        explanation: refused(reason),
         first: Enforcer::Mapping,
         established: None,
+    }
+}
+
+/// Whatever policy says.
+const fn refused(reason: String) -> Explanation {
+    Explanation {
+        allow: false,
+        verdict: Verdict::Deny,
+        rule: None,
+        reason,
+        stateful: true,
+        log: false,
+        tiers: Vec::new(),
+        near: Vec::new(),
+        audit: None,
     }
 }

@@ -65,7 +65,7 @@ pub(crate) enum Command {
         /// A document, a folder of them, or - for standard input
         #[arg(short, long = "file", value_name = "FILE|DIR", required = true)]
         files: Vec<PathBuf>,
-        /// Have everything checked, and store nothing
+        /// Have everything checked, store nothing, and tell what NICs would carry
         #[arg(long)]
         dry_run: bool,
     },
@@ -110,6 +110,10 @@ pub(crate) enum Command {
     },
     /// Say whether a packet would pass, and which rule decides
     Explain(Explain),
+    /// Say who may talk to whom in another way once documents are applied
+    ///
+    /// Exit codes: 0 nothing changes, 1 something does, 2 it cannot be said.
+    Diff(Diff),
     /// Run a capture through the engines that documents make, without a server
     Replay(Replay),
     /// Prove that NICs would do what is declared and nothing else
@@ -212,6 +216,25 @@ pub(crate) struct Explain {
     /// Ask these documents instead of a server
     #[arg(short, long = "file", value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Diff {
+    /// The documents; against a server, those that would be applied
+    #[arg(short, long = "file", value_name = "FILE|DIR", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Compare with these documents instead of what a server has
+    #[arg(long, value_name = "FILE|DIR")]
+    pub(crate) against: Vec<PathBuf>,
+    /// Only in this VPC: a full name, or TENANT/VPC
+    #[arg(long, value_name = "VPC")]
+    pub(crate) vpc: Option<String>,
+    /// Changes that are shown at most
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) most: usize,
+    /// Packets that are judged at most
+    #[arg(long, value_name = "N", default_value_t = penstock_policies::diff::LIMIT)]
+    pub(crate) limit: u64,
 }
 
 #[derive(Debug, Group)]

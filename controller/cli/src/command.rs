@@ -1,6 +1,7 @@
 //! The commands.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use penstock_policies::document::{self, Documents};
 use penstock_policies::model::VpcName;
@@ -13,6 +14,7 @@ use crate::session::Session;
 mod apply;
 mod certs;
 mod delete;
+mod diff;
 mod explain;
 mod get;
 mod observe;
@@ -25,10 +27,14 @@ mod wait;
 pub(crate) use certs::Error as CertsError;
 
 /// Runs what the command line says.
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let Args { global, command } = args;
     let format = global.output;
-    match command {
+    let done = match command {
+        Command::Diff(wanted) => {
+            let compared = diff::run(&global, &wanted).await;
+            return Ok(compared.unwrap_or_else(|failure| failure.tell_as(diff::UNKNOWN)));
+        }
         Command::Check { files } => check(&files, format),
         Command::Admin(Admin::Certs(wanted)) => certs::run(&wanted, format),
         Command::Explain(explain) if !explain.files.is_empty() => {
@@ -85,7 +91,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             names.extend(read(&files, format)?.resources.into_iter().map(|r| r.name));
             wait::run(&Session::open(&global).await?, names, timeout).await
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// All documents; problems of their form are printed and end the command.

@@ -23,6 +23,9 @@ pub(crate) enum Failure {
     /// What NICs would do is not what documents say; it has been printed.
     #[error("not proved")]
     NotProved,
+    /// Documents that are to be compared have problems, which have been printed.
+    #[error("{0} problem{s} found, so nothing was compared", s = if *.0 == 1 { "" } else { "s" })]
+    NotComparable(usize),
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -60,7 +63,11 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Problems(_) | Self::NotProved => 1,
-            Self::Usage(_) | Self::Load(_) | Self::Credentials(_) | Self::Certs(_) => 2,
+            Self::NotComparable(_)
+            | Self::Usage(_)
+            | Self::Load(_)
+            | Self::Credentials(_)
+            | Self::Certs(_) => 2,
             Self::Connect(ConnectError::Address { .. } | ConnectError::Scheme { .. }) => 2,
             Self::Server(status) => match status.code() {
                 Code::InvalidArgument | Code::OutOfRange => 1,
@@ -80,6 +87,11 @@ impl Failure {
 
     /// Tells it, and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
+        self.tell_as(self.code())
+    }
+
+    /// Tells it, and gives this exit code.
+    pub(crate) fn tell_as(&self, code: u8) -> ExitCode {
         // Whoever closed our output has what they wanted.
         if let Self::Print(error) = self
             && error.kind() == std::io::ErrorKind::BrokenPipe
@@ -87,7 +99,7 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         eprintln!("penstock: {self}");
-        ExitCode::from(self.code())
+        ExitCode::from(code)
     }
 }
 

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         }
     };
     match runtime.block_on(command::run(args)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure.tell(),
     }
 }

@@ -484,3 +484,88 @@ fn verify_answers_with_a_packet_where_there_is_one() {
     ]);
     assert_eq!(code, 2);
 }
+
+/// The example with a part of tenant blue's text replaced.
+fn altered(from: &str, to: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = std::fs::read_dir(policies().join(EXAMPLE)).expect("the example");
+    let mut found = false;
+    for file in files.map(|file| file.expect("a file").path()) {
+        let text = std::fs::read_to_string(&file).expect("text");
+        let name = file.file_name().expect("a name");
+        let is_blue = name == "blue.yaml";
+        found |= is_blue && text.contains(from);
+        let text = if is_blue {
+            text.replacen(from, to, 1)
+        } else {
+            text
+        };
+        std::fs::write(folder.path().join(name), text).expect("a copy");
+    }
+    assert!(found, "{from} is in the example");
+    folder
+}
+
+#[test]
+fn diff_tells_who_may_talk_to_whom_in_another_way() {
+    let same = told(&["diff", "-f", EXAMPLE, "--against", EXAMPLE]);
+    let none = "no port may talk to others than before, nor in another way\n";
+    assert_eq!(same, (0, none.to_owned()));
+    // The client's egress, and the web server's ingress, are for port 80.
+    let wider = altered(
+        "ports: [{first: 80}]\n      peers: [{securityGroup: client}]",
+        "peers: [{securityGroup: client}]",
+    );
+    let wider = wider.path().to_str().expect("UTF-8");
+    let unchanged = told(&["diff", "-f", wider, "--against", EXAMPLE]);
+    assert_eq!(
+        unchanged,
+        (0, none.to_owned()),
+        "the client's side still refuses"
+    );
+    let closed = altered(
+        "      ports: [{first: 80}]\n      peers: [{securityGroup: web}]",
+        "      ports: [{first: 81, last: 82}]\n      peers: [{securityGroup: web}]",
+    );
+    let closed = closed.path().to_str().expect("UTF-8");
+    let (code, out) = told(&["diff", "-f", closed, "--against", EXAMPLE]);
+    let client = "tenants/blue/vpcs/main/ports/client -> tenants/blue/vpcs/main/ports/web";
+    assert_eq!(code, 1);
+    assert_eq!(
+        out,
+        format!("{client}\n  closes   TCP port 80  (allow -> deny)\n")
+    );
+    let both = ["diff", "-f", closed, "--against", wider, "-o", "json"];
+    let (code, out) = told(&both);
+    let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(code, 1);
+    assert_eq!(value["live_flows"], serde_json::Value::Null);
+    let change = |effect: &str, first: u16, last: u16, before: &str, after: &str| {
+        serde_json::json!({
+            "effect": effect, "protocol": "TCP", "before": before, "after": after,
+            "source_ports": {"first": 0, "last": 65535},
+            "ports": [{"first": first, "last": last}],
+        })
+    };
+    assert_eq!(
+        value["changes"][0]["traffic"],
+        serde_json::json!([change("CLOSES", 80, 80, "allow", "deny"),]),
+        "the web server of the one is for port 80 only"
+    );
+    for (more, expected) in [
+        (&["--limit", "1"][..], "raise --limit"),
+        (&["--vpc", "blue/other"], "is on neither side"),
+    ] {
+        let output = penstock(&[&both[..], more].concat());
+        let error = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && error.contains(expected),
+            "{error}"
+        );
+    }
+    let output = penstock(&["diff", "-f", "nowhere", "--against", EXAMPLE]);
+    assert_eq!(output.status.code(), Some(2));
+    // Without a server, exit code 2 says so as well.
+    let output = penstock(&["diff", "-f", EXAMPLE, "--server", "http://127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(2));
+}

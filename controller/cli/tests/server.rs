@@ -324,13 +324,20 @@ async fn declare_wait_look_and_remove() {
         .resources
         .len();
     let (code, out, _) = penstock(server, &["apply", "-f", example, "--dry-run"]).await;
-    assert_eq!(
-        (code, out.as_str()),
-        (
-            0,
-            format!("{count} resources are valid, {count} would change; nothing was stored\n")
-                .as_str()
-        )
+    let told = format!("{count} resources are valid, {count} would change; nothing was stored\n");
+    assert!(code == 0 && out.starts_with(&told), "{out}");
+    let has = |row: &[&str]| {
+        out.lines()
+            .any(|line| line.split_whitespace().eq(row.iter().copied()))
+    };
+    assert!(
+        has(&["NODE", "NIC", "TABLE", "NOW", "THEN", "CAPACITY"]),
+        "{out}"
+    );
+    // Its two VPCs are on both nodes, with a port of each family per line of the file.
+    assert!(
+        has(&["nodes/host-a", "1", "underlay", "0", "2", "-"]),
+        "{out}"
     );
     let (code, out, _) = penstock(server, &["get", "all"]).await;
     assert_eq!((code, out.trim()), (0, "KIND  NAME  STATUS  REASON"));
@@ -554,4 +561,41 @@ async fn observations_are_shown_for_people_and_for_programs() {
         out.contains("asked for 7 and tenants/blue/vpcs/main/ports/web"),
         "{out}"
     );
+}
+
+/// What would be applied is laid over what is there.
+#[tokio::test]
+async fn diff_compares_with_what_the_server_has() {
+    let server = serve().await;
+    let example = "examples/two-tenants";
+    let (code, ..) = penstock(server, &["apply", "-f", example]).await;
+    assert_eq!(code, 0);
+    let (code, out, _) = penstock(server, &["diff", "-f", example]).await;
+    let none = "no port may talk to others than before, nor in another way
+0 of 2 live connections would be cut (each end counts)
+";
+    assert_eq!((code, out.as_str()), (0, none));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("web.yaml");
+    let closed = "kind: SecurityGroup
+name: tenants/blue/vpcs/main/securityGroups/web
+spec: {directions: [INGRESS]}
+";
+    std::fs::write(&file, closed).expect("a document");
+    let path = file.to_str().expect("UTF-8");
+    let (code, out, _) = penstock(server, &["diff", "-f", path]).await;
+    assert_eq!(code, 1, "{out}");
+    assert!(
+        out.contains("closes   TCP port 80  (allow -> deny)"),
+        "{out}"
+    );
+    let again = ["apply", "--dry-run", "-f", example, "-o", "json"];
+    let (code, out, _) = penstock(server, &again).await;
+    let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (code, &value["tables"]),
+        (0, &serde_json::json!([])),
+        "{out}"
+    );
+    assert_eq!(value["degraded"], serde_json::json!([]));
 }

@@ -12,6 +12,8 @@ use crate::message::Messages;
 use crate::output;
 use crate::session::Session;
 
+mod dry;
+
 pub(super) async fn run(
     session: &Session,
     documents: Documents,
@@ -43,16 +45,32 @@ pub(super) async fn run(
         resources,
         changed,
     } = answer;
+    if dry_run {
+        let outlook = dry::outlook(session, documents, format).await?;
+        return output::one(
+            format,
+            || {
+                let mut value = outlook.value();
+                value["resources"] = count.into();
+                value["changed"] = changed.into();
+                Ok(value)
+            },
+            || {
+                let told = outlook.text();
+                Ok(format!(
+                    "{count} resources are valid, {changed} would change; nothing was stored\n{told}"
+                ))
+            },
+        );
+    }
     let messages = Messages::new()?;
     output::many(
         format,
         || resources.iter().map(|r| messages.resource(r)).collect(),
         || {
-            Ok(if dry_run {
-                format!("{count} resources are valid, {changed} would change; nothing was stored")
-            } else {
-                format!("{count} resources accepted, {changed} changed, revision {revision}")
-            })
+            Ok(format!(
+                "{count} resources accepted, {changed} changed, revision {revision}"
+            ))
         },
     )
 }
