@@ -26,6 +26,33 @@ pub struct Interfaces {
     pub uplinks: BTreeMap<u32, u32>,
 }
 
+impl Interfaces {
+    /// A node with all its interfaces, numbered from 1: uplinks first, then ports, of which
+    /// those on one interface have one number.
+    ///
+    /// # Errors
+    /// If the node or an id is missing.
+    pub fn made_up(model: &Model, ids: &Ids, node: &NodeName) -> Result<Self, CompileError> {
+        let declared = model.nodes.get(node);
+        let declared = declared.ok_or_else(|| CompileError::NoNode(node.clone()))?;
+        let mut numbers = 1..;
+        let uplinks = declared.nics.keys().copied().zip(&mut numbers).collect();
+        let mut attached: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut ports = BTreeMap::new();
+        for (name, port) in model.ports_of(node) {
+            let number = match attached.get(port.attachment.as_str()) {
+                Some(number) => Some(*number),
+                None => numbers.next(),
+            };
+            if let Some(number) = number {
+                attached.insert(&port.attachment, number);
+                ports.insert(port_id(ids, name)?, number);
+            }
+        }
+        Ok(Self { ports, uplinks })
+    }
+}
+
 /// One NIC's static tables but for `acl`, which stays empty: everything new is
 /// asked. Maps are ordered, so equal programs are equal
 /// values and a difference is a merge.

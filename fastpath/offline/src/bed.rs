@@ -88,11 +88,11 @@ impl<'m> Bed<'m> {
     /// Plans a bed; no engine is made.
     ///
     /// # Errors
-    /// If ids run out.
+    /// If ids run out, or the model is not a valid one.
     pub fn new(model: &'m Model, sizes: Sizes) -> Result<Self, BedError> {
         let mut ids = Ids::default();
         ids.assign(model)?;
-        let plan = Plan::new(model, &ids);
+        let plan = Plan::new(model, &ids)?;
         Ok(Self {
             nodes: plan.nodes.iter().map(|_| None).collect(),
             model,

@@ -294,13 +294,7 @@ fn tables_are_counted_as_they_are_made() {
         ids.assign(&model).expect("ids");
         let usage = usage::of(&model);
         for node in model.nodes.keys() {
-            let interfaces = Interfaces {
-                ports: model
-                    .ports_of(node)
-                    .map(|(name, _)| (ids.ports[name], ids.ports[name]))
-                    .collect(),
-                uplinks: BTreeMap::from([(1, u32::MAX)]),
-            };
+            let interfaces = Interfaces::made_up(&model, &ids, node).expect("ids");
             let programs = nic::programs(&model, &ids, node, &interfaces).expect("a valid model");
             let program = &programs[&1];
             let made = [

@@ -88,15 +88,7 @@ pub(super) fn route(
 ) -> Result<Option<Route>, ExplainError> {
     let node = &from.port.node;
     // Every interface is taken to be there; which number it has does not matter.
-    let interfaces = Interfaces {
-        ports: model
-            .ports_of(node)
-            .map(|(name, _)| Ok((port_id(ids, name)?, 0)))
-            .collect::<Result<_, ExplainError>>()?,
-        uplinks: (model.nodes.get(node).into_iter())
-            .flat_map(|node| node.nics.keys().map(|device_id| (*device_id, 0)))
-            .collect(),
-    };
+    let interfaces = Interfaces::made_up(model, ids, node)?;
     let programs = nic::programs(model, ids, node, &interfaces)?;
     let vni = crate::compile::vni(model, &from.name.vpc())?;
     let found = programs.get(&from.port.nic).and_then(|program| {

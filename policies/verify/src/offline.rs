@@ -11,33 +11,14 @@ use penstock_policies::nic::{self, Interfaces, Program};
 use crate::Host;
 use crate::row::{Bind, Hop, Row};
 
-/// Every node with all its interfaces, numbered from 1: uplinks first, then ports.
+/// Every node with all its interfaces, as [`Interfaces::made_up`] numbers them.
 ///
 /// # Errors
 /// If an id is missing.
 pub fn hosts(model: &Model, ids: &Ids) -> Result<BTreeMap<NodeName, Host>, CompileError> {
     let mut hosts = BTreeMap::new();
-    for (name, node) in &model.nodes {
-        let mut numbers = 1..;
-        let mut interfaces = Interfaces::default();
-        for device_id in node.nics.keys() {
-            interfaces
-                .uplinks
-                .extend(numbers.next().map(|it| (*device_id, it)));
-        }
-        let mut attachments: BTreeMap<&str, u32> = BTreeMap::new();
-        for (port, declared) in model.ports_of(name) {
-            let id = ids.ports.get(port).copied();
-            let id = id.ok_or_else(|| CompileError::NoId(port.to_string()))?;
-            let number = match attachments.get(declared.attachment.as_str()) {
-                Some(number) => Some(*number),
-                None => numbers.next(),
-            };
-            if let Some(number) = number {
-                attachments.insert(&declared.attachment, number);
-                interfaces.ports.insert(id, number);
-            }
-        }
+    for name in model.nodes.keys() {
+        let interfaces = Interfaces::made_up(model, ids, name)?;
         hosts.insert(name.clone(), host(model, ids, name, interfaces)?);
     }
     Ok(hosts)

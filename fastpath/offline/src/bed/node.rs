@@ -39,7 +39,7 @@ impl Node {
         let config = &sizes.engine;
         let ports = planned.interfaces.ports.len();
         let mut engine = Engine::new(Config {
-            max_device_ports: config.max_device_ports.max(planned.device_ports),
+            max_device_ports: config.max_device_ports.max(planned.device_ports()),
             max_ports: config
                 .max_ports
                 .max(u32::try_from(ports).unwrap_or(u32::MAX)),

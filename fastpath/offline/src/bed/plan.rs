@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use penstock_flow::{Addr, Mac};
 use penstock_policies::Ids;
+use penstock_policies::compile::CompileError;
 use penstock_policies::model::{Model, NodeName, Port, PortName};
 use penstock_policies::nic::Interfaces;
 use penstock_rules::model::Vni;
@@ -44,8 +45,6 @@ pub(super) struct Planned<'m> {
     pub(super) name: &'m NodeName,
     pub(super) uplinks: Vec<Uplink<'m>>,
     pub(super) interfaces: Interfaces,
-    /// Above all that are in use.
-    pub(super) device_ports: u32,
 }
 
 #[derive(Debug, Default)]
@@ -59,21 +58,19 @@ pub(super) struct Plan<'m> {
 }
 
 impl<'m> Plan<'m> {
-    pub(super) fn new(model: &'m Model, ids: &Ids) -> Self {
+    pub(super) fn new(model: &'m Model, ids: &Ids) -> Result<Self, CompileError> {
         let mut plan = Self::default();
         let mut numbers = BTreeMap::new();
         for (name, node) in &model.nodes {
             let at = plan.nodes.len();
             numbers.insert(name, at);
-            let mut planned = Planned {
-                name,
-                uplinks: Vec::new(),
-                interfaces: Interfaces::default(),
-                device_ports: 1,
-            };
+            let interfaces = Interfaces::made_up(model, ids, name)?;
+            let mut uplinks = Vec::new();
             for (device_id, nic) in &node.nics {
-                let device_port = planned.number();
-                planned.interfaces.uplinks.insert(*device_id, device_port);
+                // Every NIC has its uplink.
+                let Some(device_port) = interfaces.uplinks.get(device_id).copied() else {
+                    continue;
+                };
                 let [.., a, b, c] = (plan.uplinks.len() as u32).to_be_bytes();
                 let uplink = Uplink {
                     name,
@@ -86,12 +83,14 @@ impl<'m> Plan<'m> {
                 };
                 plan.by_vtep.insert(nic.vtep, plan.uplinks.len());
                 plan.uplinks.push(uplink);
-                planned.uplinks.push(uplink);
+                uplinks.push(uplink);
             }
-            plan.nodes.push(planned);
+            plan.nodes.push(Planned {
+                name,
+                uplinks,
+                interfaces,
+            });
         }
-        // Ports on one interface are told apart by their VLANs.
-        let mut attached = BTreeMap::new();
         for (name, port) in &model.ports {
             let found = (
                 numbers.get(&port.node).copied(),
@@ -100,12 +99,9 @@ impl<'m> Plan<'m> {
             );
             // A valid model has all three.
             if let (Some(node), Some(id), Some(vpc)) = found
-                && let Some(planned) = plan.nodes.get_mut(node)
+                && let Some(planned) = plan.nodes.get(node)
+                && let Some(device_port) = planned.interfaces.ports.get(&id).copied()
             {
-                let device_port = *attached
-                    .entry((node, port.nic, &port.attachment))
-                    .or_insert_with(|| planned.number());
-                planned.interfaces.ports.insert(id, device_port);
                 let place = plan.places.len();
                 plan.by_id.insert(id, place);
                 plan.by_interface
@@ -120,7 +116,7 @@ impl<'m> Plan<'m> {
                 });
             }
         }
-        plan
+        Ok(plan)
     }
 
     pub(super) fn uplink(&self, vtep: Addr) -> Option<&Uplink<'m>> {
@@ -139,10 +135,11 @@ impl<'m> Plan<'m> {
 }
 
 impl Planned<'_> {
-    fn number(&mut self) -> u32 {
-        let number = self.device_ports;
-        self.device_ports += 1;
-        number
+    /// Above all device ports that are in use.
+    pub(super) fn device_ports(&self) -> u32 {
+        let Interfaces { ports, uplinks } = &self.interfaces;
+        let used = ports.values().chain(uplinks.values());
+        used.max().map_or(0, |most| most.saturating_add(1))
     }
 
     pub(super) fn uplink_at(&self, device_port: u32) -> Option<&Uplink<'_>> {
