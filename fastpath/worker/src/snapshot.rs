@@ -11,16 +11,18 @@
 //! Where the disk is full, what is in force and what is kept would part: then nothing is
 //! kept, rather than what is older. Small files have a [`reserve`] for that case.
 
+mod aside;
 mod format;
 pub mod parts;
 mod reserve;
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
 
+use aside::Aside;
 pub use format::{decode, encode};
 
 /// Bytes of a file with one message; a larger one is not read, nor written.
@@ -153,21 +155,14 @@ impl Store {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let path = self.path(name);
         if bytes.len() as u64 > MOST {
+            let path = self.path(name);
             let (bytes, most) = (bytes.len() as u64, MOST);
             return Err(SnapshotError::TooLarge { path, bytes, most });
         }
-        let aside = self.file(name, "new");
-        let written = write_aside(&aside, &path, bytes);
-        if written.is_err()
-            && let Err(error) = fs::remove_file(&aside)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(path = %aside.display(), %error, "a half-written file is left behind");
-        }
-        written?;
-        self.sync(&path)
+        let mut aside = Aside::create(self, name)?;
+        aside.write(bytes)?;
+        aside.finish()
     }
 
     /// Makes the directory's entries, of which one is new or gone, durable.
@@ -239,15 +234,6 @@ impl Store {
     fn file(&self, name: &str, kind: &str) -> PathBuf {
         self.dir.join(format!("{name}.{kind}"))
     }
-}
-
-/// Writes the file whole, and then in the place of `path`.
-fn write_aside(aside: &Path, path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
-    let error = |operation| SnapshotError::io(operation, path);
-    let mut file = File::create(aside).map_err(error("creating"))?;
-    file.write_all(bytes).map_err(error("writing"))?;
-    file.sync_all().map_err(error("syncing"))?;
-    fs::rename(aside, path).map_err(error("replacing"))
 }
 
 /// Makes a directory's entries, of which `path` is new or gone, durable.

@@ -6,11 +6,12 @@
 //! read is never found a second time, whatever ends the reader.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufReader, Read as _};
 use std::path::PathBuf;
 
 use prost::Message;
 
+use super::aside::Aside;
 use super::format::{HEADER, Header, decode_body, encode, header};
 use super::{SnapshotError, Store, quarantined};
 
@@ -31,14 +32,7 @@ impl Store {
     /// # Errors
     /// The file cannot be made.
     pub fn write_parts(&self, name: &str) -> Result<Writer, SnapshotError> {
-        let aside = self.file(name, "new");
-        let file = File::create(&aside).map_err(SnapshotError::io("creating", &aside))?;
-        Ok(Writer {
-            file: BufWriter::new(file),
-            path: self.path(name),
-            aside,
-            dir: self.dir.clone(),
-        })
+        Aside::create(self, name).map(Writer)
     }
 
     /// What is kept as `name`, for the last time; `None` if nothing is.
@@ -68,12 +62,7 @@ impl Store {
 
 /// A file that is being written; one that is not finished is removed.
 #[derive(Debug)]
-pub struct Writer {
-    file: BufWriter<File>,
-    path: PathBuf,
-    aside: PathBuf,
-    dir: PathBuf,
-}
+pub struct Writer(Aside);
 
 impl Writer {
     /// Adds a part.
@@ -84,12 +73,12 @@ impl Writer {
         let bytes = encode(message);
         if bytes.len() as u64 > MOST {
             return Err(SnapshotError::TooLarge {
-                path: self.path.clone(),
+                path: self.0.path(),
                 bytes: bytes.len() as u64,
                 most: MOST,
             });
         }
-        self.write(&bytes)
+        self.0.write(&bytes)
     }
 
     /// Puts the file in place of what was kept before; on disk when this returns.
@@ -97,26 +86,8 @@ impl Writer {
     /// # Errors
     /// What was kept before stays.
     pub fn finish(mut self) -> Result<(), SnapshotError> {
-        self.write(&end())?;
-        let synced = self
-            .file
-            .flush()
-            .and_then(|()| self.file.get_ref().sync_all());
-        synced.map_err(SnapshotError::io("syncing", &self.aside))?;
-        fs::rename(&self.aside, &self.path).map_err(SnapshotError::io("replacing", &self.path))?;
-        super::sync(&self.dir, &self.path)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let written = self.file.write_all(bytes);
-        written.map_err(SnapshotError::io("writing", &self.aside))
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Gone after `finish`; else it would only take room, and the next one replaces it.
-        drop(fs::remove_file(&self.aside));
+        self.0.write(&end())?;
+        self.0.finish()
     }
 }
 

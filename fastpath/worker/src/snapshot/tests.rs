@@ -1,3 +1,5 @@
+use std::io::Write as _;
+
 use penstock_slowpath_api::v1::PolicyUpdate;
 
 use super::*;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use penstock_engine::{Homes, PolicyChange};
 use penstock_rules::Ruleset;
-
 use penstock_slowpath_api::v1;
 use tokio::sync::{Mutex, watch};
 use tonic::Status;
@@ -91,13 +90,12 @@ impl Node {
             newest: watch::Sender::new(0),
             attachments: watch::Sender::new(()),
         };
+        // Before a policy is in force, nobody is at home.
+        node.tell_homes(&*node.state.lock().await).await?;
         let kept: Option<v1::PolicyUpdate> = node.store.load_or_start_closed(POLICY)?;
         let Some(kept) = kept else {
             // Without policy there is no port that they could be of.
             carry::forget(&node.store)?;
-            let attachments = node.state.lock().await;
-            node.tell_homes(&attachments).await?;
-            drop(attachments);
             return Ok(node);
         };
         match node.compile(&Ruleset::default(), kept) {
@@ -125,8 +123,6 @@ impl Node {
             Err(answer) => {
                 node.store.quarantine(POLICY, &answer.message)?;
                 carry::forget(&node.store)?;
-                let attachments = node.state.lock().await;
-                node.tell_homes(&attachments).await?;
             }
         }
         Ok(node)

@@ -140,10 +140,10 @@ impl Node {
     /// Writes device port numbers down where they differ from those on disk. While they do,
     /// a restart gives other numbers, and tables of before carry nothing.
     pub(super) async fn keep_numbers(&self, attachments: &Attachments) {
-        let numbers = attachments.numbers().clone();
-        if self.kept.state().numbers.as_ref() == Some(&numbers) {
+        if self.kept.state().numbers.as_ref() == Some(attachments.numbers()) {
             return;
         }
+        let numbers = attachments.numbers().clone();
         let file = PortsFile {
             numbers: numbers
                 .iter()
