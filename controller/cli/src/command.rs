@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use penstock_policies::document::{self, Documents};
-use penstock_policies::model::VpcName;
+use penstock_policies::model::{Model, VpcName};
 
 use crate::args::{Admin, Args, Command};
 use crate::failure::Failure;
@@ -129,22 +129,27 @@ fn load(files: &[PathBuf]) -> Result<Documents, Failure> {
     Ok(all)
 }
 
+/// The model; problems of the documents are printed and end the command.
+fn valid(documents: &Documents, format: crate::args::Format) -> Result<Model, Failure> {
+    documents
+        .validate()
+        .map_err(|all| match output::problems(format, &all) {
+            Ok(()) => Failure::Problems(all.len()),
+            Err(failure) => failure,
+        })
+}
+
 fn check(files: &[PathBuf], format: crate::args::Format) -> Result<(), Failure> {
     let documents = load(files)?;
-    match documents.validate() {
-        Ok(_) => output::many(
-            format,
-            || Ok(Vec::new()),
-            || {
-                Ok(format!(
-                    "{} resources, no problems",
-                    documents.resources.len()
-                ))
-            },
-        ),
-        Err(all) => {
-            output::problems(format, &all)?;
-            Err(Failure::Problems(all.len()))
-        }
-    }
+    valid(&documents, format)?;
+    output::many(
+        format,
+        || Ok(Vec::new()),
+        || {
+            Ok(format!(
+                "{} resources, no problems",
+                documents.resources.len()
+            ))
+        },
+    )
 }

@@ -118,14 +118,7 @@ pub(super) async fn online(
 
 pub(super) fn offline(args: &Explain, format: Format) -> Result<(), Failure> {
     let packet = Packet::of(args)?;
-    let documents = super::load(&args.files)?;
-    let model = match documents.validate() {
-        Ok(model) => model,
-        Err(all) => {
-            output::problems(format, &all)?;
-            return Err(Failure::Problems(all.len()));
-        }
-    };
+    let model = super::valid(&super::load(&args.files)?, format)?;
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let mut ids = Ids::default();
     ids.assign(&model).map_err(|e| usage(&e))?;

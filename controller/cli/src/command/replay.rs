@@ -10,7 +10,6 @@ use penstock_policies::model::Model;
 
 use crate::args::{Format, Replay};
 use crate::failure::Failure;
-use crate::output;
 
 mod json;
 mod text;
@@ -24,14 +23,7 @@ pub(super) fn run(args: &Replay, format: Format) -> Result<(), Failure> {
             return Err(Failure::Usage(problem.to_owned()));
         }
     };
-    let documents = super::load(&args.files)?;
-    let model = match documents.validate() {
-        Ok(model) => model,
-        Err(all) => {
-            output::problems(format, &all)?;
-            return Err(Failure::Problems(all.len()));
-        }
-    };
+    let model = super::valid(&super::load(&args.files)?, format)?;
     let vpc = args.vpc.as_deref();
     let vpc = vpc.map(|text| super::vpc_name("--vpc", text)).transpose()?;
     let options = Options {

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::args::{Format, Verify};
 use crate::failure::Failure;
-use crate::message::document_of;
 use crate::output;
 use crate::session::Session;
 
@@ -19,12 +18,8 @@ pub(super) async fn online(
     args: &Verify,
     format: Format,
 ) -> Result<(), Failure> {
-    let stored = session.list("", None).await?;
-    let documents = stored
-        .iter()
-        .map(document_of)
-        .collect::<Result<Vec<_>, _>>()?;
-    let model = model::validate(&documents).map_err(|problems| {
+    let stored = super::diff::documents(&session.list("", None).await?)?;
+    let model = model::validate(&stored.resources).map_err(|problems| {
         let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Failure::Answer(all.join("; "))
     })?;
@@ -32,14 +27,7 @@ pub(super) async fn online(
 }
 
 pub(super) fn offline(args: &Verify, format: Format) -> Result<(), Failure> {
-    let documents = super::load(&args.files)?;
-    let model = match documents.validate() {
-        Ok(model) => model,
-        Err(all) => {
-            output::problems(format, &all)?;
-            return Err(Failure::Problems(all.len()));
-        }
-    };
+    let model = super::valid(&super::load(&args.files)?, format)?;
     prove(&model, args, format)
 }
 
